@@ -1,0 +1,62 @@
+//! `output`: what a process has written.
+
+use std::time::Instant;
+
+use rmcp::model::Tool;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::Args;
+use super::{Failure, Sidecar, answer};
+use crate::output::Request;
+
+/// No answer is larger on the wire; what surrounds the text needs the difference to 4 MiB.
+const MAX_WIRE: usize = (4 << 20) - (4 << 10);
+
+pub(super) fn tool() -> Tool {
+    super::tool(
+        "output",
+        "What a process has written, newest kept; an unfinished last line (a prompt) is included. \
+         `truncated` tells that something before it is left out.",
+        super::looks(),
+        json!({
+            "id": super::id_property(),
+            "tail": { "type": "integer", "description": "Only the last N lines of each stream" },
+            "maxBytes": { "type": "integer", "description": "Only the newest N bytes in all" },
+        }),
+        &["id"],
+    )
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    stdout: String,
+    stderr: String,
+    uptime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_bytes: Option<u64>,
+}
+
+pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+    let wanted = args.needed_text("id")?;
+    let limit = |count: &u64| *count > 0;
+    let tail = args.count("tail")?.filter(limit);
+    let max_bytes = args.count("maxBytes")?.filter(limit);
+    let max_bytes = max_bytes.into_iter().chain(sidecar.max_output_size).min();
+    let process = sidecar.supervisor.find(&wanted)?;
+    let view = process.output(&Request {
+        tail,
+        max_bytes,
+        max_wire: Some(MAX_WIRE),
+    });
+    answer(&Answer {
+        stdout: view.stdout,
+        stderr: view.stderr,
+        uptime: process.life().uptime(Instant::now()).to_string(),
+        truncated: view.cut_from.map(|_| true),
+        total_bytes: view.cut_from,
+    })
+}

@@ -1,0 +1,48 @@
+//! `status`: how one process is.
+
+use std::time::Instant;
+
+use rmcp::model::Tool;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::Args;
+use super::{Failure, Sidecar, answer};
+
+pub(super) fn tool() -> Tool {
+    super::tool(
+        "status",
+        "How a process is: state running, exited (by itself, code 0), failed (by itself, anything \
+         else) or killed (stopped); exit code; bytes of output held.",
+        super::looks(),
+        json!({ "id": super::id_property() }),
+        &["id"],
+    )
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    id: &'a str,
+    name: &'a str,
+    pid: u32,
+    state: &'static str,
+    exit_code: Option<i32>,
+    uptime: String,
+    output_size: usize,
+}
+
+pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+    let wanted = args.needed_text("id")?;
+    let process = sidecar.supervisor.find(&wanted)?;
+    let life = process.life();
+    answer(&Answer {
+        id: &process.id,
+        name: &process.name,
+        pid: life.pid,
+        state: life.state().as_str(),
+        exit_code: life.exit_code(),
+        uptime: life.uptime(Instant::now()).to_string(),
+        output_size: process.output_size(),
+    })
+}

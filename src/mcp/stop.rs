@@ -1,0 +1,37 @@
+//! `stop`: a process and all that it started end.
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::Args;
+use super::{Failure, Sidecar, answer};
+
+pub(super) fn tool() -> Tool {
+    super::tool(
+        "stop",
+        "End a process and everything it started: asked first, by force after a timeout. Returns \
+         when all of it is gone.",
+        ToolAnnotations::from_raw(None, Some(false), Some(true), Some(true), Some(false)),
+        json!({ "id": super::id_property() }),
+        &["id"],
+    )
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    id: &'a str,
+    exit_code: Option<i32>,
+    uptime: String,
+}
+
+pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+    let wanted = args.needed_text("id")?;
+    let (process, life) = sidecar.supervisor.stop(&wanted).await?;
+    answer(&Answer {
+        id: &process.id,
+        exit_code: life.exit_code(),
+        uptime: life.uptime(std::time::Instant::now()).to_string(),
+    })
+}

@@ -1,0 +1,315 @@
+//! Raw lines as a person would see them on a terminal, one line at a time.
+//!
+//! Colours and titles are gone, a progress bar shows its last state, bytes that are no UTF-8 are
+//! U+FFFD. Each line is looked at by itself, so that whatever a program left unfinished in one
+//! line cannot hide the next.
+
+/// Appends what a person would see of `text`, a run of lines. `context` is what came right before,
+/// where `text` begins in the middle of a line.
+pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
+    let mut rest = &text[cut_length(context, text)..];
+    while let Some(newline) = memchr::memchr(b'\n', rest) {
+        line(&rest[..newline], true, out);
+        out.push('\n');
+        rest = &rest[newline + 1..];
+    }
+    line(rest, false, out);
+}
+
+/// One line without its newline. An unfinished one may end in half a sequence or character.
+fn line(raw: &[u8], finished: bool, out: &mut String) {
+    let returns = raw.iter().rev().take_while(|byte| **byte == b'\r').count();
+    let raw = &raw[..raw.len() - returns];
+    match std::str::from_utf8(raw) {
+        Ok(text) if !text.contains(is_control) => out.push_str(text),
+        Ok(text) => Terminal::default().run(text, finished).show(out),
+        Err(_) => {
+            let raw = if finished {
+                raw
+            } else {
+                &raw[..raw.len() - half_character(raw)]
+            };
+            Terminal::default()
+                .run(&String::from_utf8_lossy(raw), finished)
+                .show(out);
+        }
+    }
+}
+
+/// Whether a terminal would act on a character and show nothing.
+fn is_control(character: char) -> bool {
+    character.is_control() && character != '\t'
+}
+
+/// One line of a terminal: what overwrites what.
+#[derive(Default)]
+struct Terminal {
+    cells: Vec<char>,
+    column: usize,
+}
+
+/// No program that writes lines moves its cursor further than that.
+const WIDEST: usize = 4096;
+
+impl Terminal {
+    fn run(mut self, text: &str, finished: bool) -> Self {
+        let mut rest = text;
+        while let Some(next) = rest.chars().next() {
+            if next == '\x1b' {
+                match sequence(rest.as_bytes()) {
+                    Sequence::Whole(length) => {
+                        self.control(&rest[..length]);
+                        rest = &rest[length..];
+                    }
+                    // What a later write will complete is not text yet.
+                    Sequence::Open if !finished => break,
+                    Sequence::Open | Sequence::None => rest = &rest[1..],
+                }
+                continue;
+            }
+            rest = &rest[next.len_utf8()..];
+            match next {
+                '\r' => self.column = 0,
+                '\x08' => self.column = self.column.saturating_sub(1),
+                control if is_control(control) => {}
+                character => self.put(character),
+            }
+        }
+        self
+    }
+
+    fn put(&mut self, character: char) {
+        if self.column > self.cells.len() {
+            self.cells.resize(self.column, ' ');
+        }
+        match self.cells.get_mut(self.column) {
+            Some(cell) => *cell = character,
+            None => self.cells.push(character),
+        }
+        self.column += 1;
+    }
+
+    /// The sequences that change what a line shows; all others only change how it looks.
+    fn control(&mut self, sequence: &str) {
+        let Some(body) = sequence.strip_prefix("\x1b[") else {
+            return;
+        };
+        let Some(last) = body.chars().next_back() else {
+            return;
+        };
+        let parameter = body[..body.len() - last.len_utf8()].parse::<usize>().ok();
+        let count = parameter.unwrap_or(1).max(1);
+        let end = self.column.min(self.cells.len());
+        match (last, parameter.unwrap_or(0)) {
+            ('K', 0) => self.cells.truncate(self.column),
+            ('K', 1) => self.cells[..end].fill(' '),
+            ('K', 2) => self.cells.clear(),
+            ('G', _) => self.column = (count - 1).min(WIDEST.max(self.cells.len())),
+            ('C', _) => self.column = (self.column + count).min(WIDEST.max(self.cells.len())),
+            ('D', _) => self.column = self.column.saturating_sub(count),
+            ('P', _) => {
+                let upto = (end + count).min(self.cells.len());
+                self.cells.drain(end..upto);
+            }
+            _ => {}
+        }
+    }
+
+    fn show(self, out: &mut String) {
+        out.extend(self.cells);
+    }
+}
+
+/// What begins with an escape.
+#[derive(Debug, PartialEq, Eq)]
+enum Sequence {
+    /// A sequence of so many bytes.
+    Whole(usize),
+    /// The beginning of one.
+    Open,
+    /// None: the escape stands alone.
+    None,
+}
+
+/// The escape sequence at the start of `bytes` (ECMA-48, and the strings of xterm).
+fn sequence(bytes: &[u8]) -> Sequence {
+    let Some(kind) = bytes.get(1) else {
+        return Sequence::Open;
+    };
+    match kind {
+        b'[' => {
+            let body = &bytes[2..];
+            match body.iter().position(|byte| !(0x20..=0x3f).contains(byte)) {
+                Some(at) if (0x40..=0x7e).contains(&body[at]) => Sequence::Whole(2 + at + 1),
+                Some(_) => Sequence::None,
+                None => Sequence::Open,
+            }
+        }
+        b']' | b'P' | b'X' | b'^' | b'_' => {
+            let body = &bytes[2..];
+            match memchr::memchr2(0x07, 0x1b, body) {
+                Some(at) if body[at] == 0x07 => Sequence::Whole(2 + at + 1),
+                Some(at) => match body.get(at + 1) {
+                    Some(b'\\') => Sequence::Whole(2 + at + 2),
+                    // Another escape ends the string without being part of it.
+                    Some(_) => Sequence::Whole(2 + at),
+                    None => Sequence::Open,
+                },
+                None => Sequence::Open,
+            }
+        }
+        0x20..=0x2f => {
+            match bytes[1..]
+                .iter()
+                .position(|byte| !(0x20..=0x2f).contains(byte))
+            {
+                Some(at) if (0x30..=0x7e).contains(&bytes[1 + at]) => Sequence::Whole(1 + at + 1),
+                Some(_) => Sequence::None,
+                None => Sequence::Open,
+            }
+        }
+        0x30..=0x7e => Sequence::Whole(2),
+        _ => Sequence::None,
+    }
+}
+
+/// How many bytes of `text` only finish a sequence or a character that began in `context`.
+fn cut_length(context: &[u8], text: &[u8]) -> usize {
+    if context.is_empty() {
+        return 0;
+    }
+    if let Some(escape) = memchr::memrchr(0x1b, context)
+        && sequence(&context[escape..]) == Sequence::Open
+    {
+        let line = memchr::memchr(b'\n', text).unwrap_or(text.len());
+        let joined = [&context[escape..], &text[..line]].concat();
+        if let Sequence::Whole(length) = sequence(&joined) {
+            return length - (context.len() - escape);
+        }
+    }
+    text.iter()
+        .take(3)
+        .take_while(|byte| (0x80..=0xbf).contains(*byte))
+        .count()
+}
+
+/// How many bytes at the end begin a character that is not whole yet.
+fn half_character(raw: &[u8]) -> usize {
+    (1..=3.min(raw.len()))
+        .find(|count| match raw[raw.len() - count] {
+            0xc2..=0xdf => *count < 2,
+            0xe0..=0xef => *count < 3,
+            0xf0..=0xf4 => *count < 4,
+            _ => false,
+        })
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seen(raw: impl AsRef<[u8]>) -> String {
+        let mut out = String::new();
+        clean(raw.as_ref(), &[], &mut out);
+        out
+    }
+
+    #[test]
+    fn text_stays_as_it_is() {
+        for text in ["", "\n\n", "plain\n", "tab\tand ünïcödé ☃ 日本\nno end"] {
+            assert_eq!(seen(text), text);
+        }
+    }
+
+    #[test]
+    fn crlf_is_a_newline() {
+        assert_eq!(seen("one\r\ntwo\r\r\nthree\r\n"), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn colours_titles_and_cursor_moves_are_gone() {
+        assert_eq!(
+            seen("\x1b[1;31mred\x1b[0m plain\x1b]0;title\x07 end\n"),
+            "red plain end\n"
+        );
+        assert_eq!(seen("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n"), "link\n");
+        assert_eq!(
+            seen("\x1b(Ba\x1b=b\x1bMc\x1b[?25ld\x1b[38;2;1;2;3me\n"),
+            "abcde\n"
+        );
+    }
+
+    #[test]
+    fn a_progress_bar_shows_its_last_state() {
+        assert_eq!(seen("10%\r50%\r100%\n"), "100%\n");
+        assert_eq!(seen("10%\r50%\r"), "50%");
+        assert_eq!(seen("loading...\r\x1b[Kdone\n"), "done\n");
+        assert_eq!(
+            seen("\x1b[2K\x1b[1Gstep 1\x1b[2K\x1b[1Gstep 2\n"),
+            "step 2\n"
+        );
+        assert_eq!(seen("abcdef\rXY\n"), "XYcdef\n");
+        assert_eq!(seen("|\x08/\x08-\x08done\n"), "done\n");
+        assert_eq!(seen("abc\x1b[3D\x1b[Px\n"), "xc\n");
+    }
+
+    #[test]
+    fn control_characters_hide_nothing() {
+        assert_eq!(seen("before\0after\x07\x7f\u{85}\n"), "beforeafter\n");
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_replaced() {
+        assert_eq!(
+            seen(b"left\xff\xferight\n\xc0\x80end\n"),
+            "left\u{fffd}\u{fffd}right\n\u{fffd}\u{fffd}end\n"
+        );
+    }
+
+    #[test]
+    fn what_a_later_write_completes_is_not_shown_yet() {
+        assert_eq!(seen("text\x1b[3"), "text");
+        assert_eq!(seen("text\x1b]0;ti"), "text");
+        assert_eq!(seen(&"text☃".as_bytes()[..6]), "text");
+        assert_eq!(seen(b"text\xff"), "text\u{fffd}");
+    }
+
+    #[test]
+    fn an_unfinished_sequence_does_not_hide_the_next_line() {
+        assert_eq!(seen("a\x1b]0;never closed\nb\n"), "a]0;never closed\nb\n");
+        assert_eq!(seen("a\x1b[\nb\n"), "a[\nb\n");
+        assert_eq!(seen("a\x1b\nb\n"), "a\nb\n");
+    }
+
+    #[test]
+    fn what_was_cut_at_the_front_leaves_no_debris() {
+        let mut out = String::new();
+        clean(b"31mred\n", b"some text\x1b[", &mut out);
+        assert_eq!(out, "red\n");
+        out.clear();
+        clean(&"☃snow".as_bytes()[1..], &"☃".as_bytes()[..1], &mut out);
+        assert_eq!(out, "snow");
+    }
+
+    #[test]
+    fn a_cursor_far_away_costs_no_memory() {
+        assert!(seen("\x1b[999999999999Cx\x1b[4000000000Gy\n").len() < 3 * WIDEST);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_text_without_control_characters(raw in prop::collection::vec(any::<u8>(), 0..200)) {
+            let text = seen(&raw);
+            prop_assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
+            prop_assert_eq!(text.matches('\n').count(), memchr::memchr_iter(b'\n', &raw).count());
+        }
+
+        #[test]
+        fn printable_text_is_untouched(text in "[ -~äß☃\n\t]{0,200}") {
+            prop_assert_eq!(seen(&text), text);
+        }
+    }
+}

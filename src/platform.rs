@@ -1,0 +1,128 @@
+//! Everything that an operating system must provide, and the only module that may use `unsafe`.
+//!
+//! Each platform's file exports the same names, so that callers hold no `cfg`. Where systems
+//! differ in what they can do, the difference is a value ([`Containment`]), not a condition.
+//!
+//! For both roles:
+//! - [`prepare`]: puts right what a host may have left wrong (signal state), before anything else.
+//! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
+//! - [`role`]: which of the two roles this process was started for.
+//! - [`is_alive`]: whether a process of this id exists.
+//!
+//! For the server (on tokio):
+//! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
+//! - [`Control`], [`Input`], [`Output`]: those ends, non-blocking.
+//! - [`stdin`], [`stdout`]: the client's ends, whatever they are; neither ever blocks the thread.
+//! - [`shutdown_signal`]: completes when the system asks the server to end.
+//! - [`look_after_children`]: reaps what ends; never completes.
+//! - [`end_strays`]: ends what a guard that was killed has left to the server.
+//! - [`shell`]: how a command string is run here.
+//!
+//! For a guard (no tokio):
+//! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
+
+#![expect(
+    unsafe_code,
+    reason = "the one place for calls that the compiler cannot check"
+)]
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+/// Its pure part, so that its tests run everywhere.
+#[cfg(all(test, not(target_os = "macos")))]
+#[path = "platform/macos/lineage.rs"]
+mod macos_lineage;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(target_os = "macos")]
+use macos as system;
+#[cfg(windows)]
+use windows as system;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+compile_error!("mcp-sidecar supports Linux, macOS and Windows");
+
+use std::ffi::OsString;
+
+use crate::guard::protocol::{Exit, FRAME};
+
+#[cfg(unix)]
+pub use unix::{
+    Control, Input, Output, Stdin, Stdout, is_alive, os_from_bytes, os_to_bytes, prepare, role,
+    shell, shutdown_signal, start_guard, stdin, stdout,
+};
+#[cfg(windows)]
+pub use windows::{
+    Control, Input, Output, Stdin, Stdout, is_alive, os_from_bytes, os_to_bytes, prepare, role,
+    shell, shutdown_signal, start_guard, stdin, stdout,
+};
+
+pub use system::{CONTAINMENT, Host, end_strays, look_after_children};
+
+/// What the end of a tree is sure to reach here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Containment {
+    /// Every descendant, wherever it moved.
+    Exact,
+    /// Every descendant that the system lets a guard follow; a fast daemon may slip away.
+    Group,
+}
+
+/// What this process was started for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The program that a user or a host started.
+    Server,
+    /// The keeper of one tree, started by a server.
+    Guard,
+}
+
+/// The server's ends of a guard and of the process that it is to run.
+#[derive(Debug)]
+pub struct GuardEnds {
+    /// Frames both ways; its end of file means that the other side is gone.
+    pub control: Control,
+    /// Where the leader reads.
+    pub stdin: Input,
+    /// What the tree writes.
+    pub stdout: Output,
+    /// What the tree writes as errors.
+    pub stderr: Output,
+    /// The guard's process id.
+    pub guard: u32,
+}
+
+/// A program and its arguments, ready to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program, looked up.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Whether the last argument goes onto a Windows command line as it is.
+    pub verbatim: bool,
+}
+
+/// What a guard hears.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server says something.
+    Server([u8; FRAME]),
+    /// The server is gone, or nothing that it says can be understood any more.
+    ServerGone,
+    /// The system or a user asks the guard to end.
+    AskedToEnd,
+    /// The leader has ended. Comes once.
+    Exited(Exit),
+    /// Nothing of the tree is left. Comes once, after `Exited`.
+    Empty,
+    /// Time has passed or the tree has changed.
+    Tick,
+}

@@ -1,0 +1,459 @@
+//! Linux: a guard is a child subreaper, so its descendants are the tree, exactly.
+//!
+//! Every orphan of the tree (a daemon that called `setsid`, forked twice, closed everything) is
+//! re-parented to the guard and to nobody else. So the tree is empty exactly when the guard has
+//! no child left to wait for, and it can be ended from the top: the guard kills its direct
+//! children, their children become its own, and so on until none is left.
+//!
+//! Only direct children are killed by process id. A child that has not been waited for keeps its
+//! id, so no stranger can be hit.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::unix::{self, Channel};
+use super::{Containment, Event};
+use crate::guard::protocol::{Exit, FRAME, Spec};
+
+/// What this system can promise.
+pub const CONTAINMENT: Containment = Containment::Exact;
+
+/// Guards of this server that have not been reaped. Everything else that is a child of the server
+/// was left behind by a guard that somebody killed.
+static GUARDS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The tree of one process, as its guard sees it.
+#[derive(Debug)]
+pub struct Host {
+    server: Option<Channel>,
+    signals: OwnedFd,
+    /// Until the spawn.
+    stdio: Option<[OwnedFd; 3]>,
+    /// Until the server is gone.
+    readers: Option<[OwnedFd; 2]>,
+    leader: Leader,
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leader {
+    Unborn,
+    /// Not waited for yet: its process group is certainly still its own.
+    Alive(Pid),
+    Reaped,
+}
+
+impl Host {
+    /// Turns this process into a guard.
+    pub fn enter() -> io::Result<Self> {
+        unix::close_inherited();
+        rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+        // Out of reach of the terminal's and the client's process group signals.
+        let _ = rustix::process::setsid();
+        let _ = rustix::thread::set_name(c"sc-guard");
+        unix::reset_signals();
+        let signals = block_signals()?;
+        let server = Channel::from_stdin()?;
+        Ok(Self {
+            server: Some(server),
+            signals,
+            stdio: None,
+            readers: None,
+            leader: Leader::Unborn,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Waits for the server's spec, as bytes.
+    pub fn receive(&mut self) -> io::Result<Vec<u8>> {
+        let server = self.server.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let (streams, body) = server.receive_spec()?;
+        self.stdio = Some(streams.leader);
+        self.readers = Some(streams.readers);
+        Ok(body)
+    }
+
+    /// Starts the leader, and lets go of its streams.
+    pub fn spawn(&mut self, spec: &Spec) -> io::Result<u32> {
+        let stdio = self.stdio.take().ok_or(io::ErrorKind::NotConnected)?;
+        let mut command = unix::command(spec, stdio);
+        let guard = rustix::process::getpid();
+        // SAFETY: the closure only makes system calls that are safe between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                unix::unblock_signals();
+                rustix::process::setsid()?;
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                // The guard may have died before that took effect.
+                if rustix::process::getppid() == Some(guard) {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::BrokenPipe.into())
+                }
+            });
+        }
+        let child = command.spawn()?;
+        let pid = child.id();
+        self.leader = Pid::from_raw(pid.cast_signed()).map_or(Leader::Unborn, Leader::Alive);
+        Ok(pid)
+    }
+
+    /// Tells the server something; a server that is gone hears nothing.
+    pub fn tell(&mut self, frame: [u8; FRAME]) {
+        if let Some(server) = &self.server {
+            server.tell(frame);
+        }
+    }
+
+    /// Waits for the next event, or for `timeout` to pass, which is a tick.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(event);
+        }
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        if let Some(server) = &self.server {
+            fds.push(PollFd::new(server, PollFlags::IN));
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Event::Tick),
+            Err(error) => return Err(error.into()),
+        }
+        let signalled = !fds[0].revents().is_empty();
+        let spoken = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        if signalled {
+            self.read_signals();
+            self.reap();
+        }
+        if spoken {
+            let event = self
+                .server
+                .as_mut()
+                .map_or(Event::ServerGone, Channel::read_event);
+            if event == Event::ServerGone {
+                self.server = None;
+                if let Some(readers) = self.readers.take() {
+                    unix::drain(readers);
+                }
+            }
+            self.events.push_back(event);
+        }
+        Ok(self.events.pop_front().unwrap_or(Event::Tick))
+    }
+
+    /// Asks everything in the tree to end, and wakes what is stopped so that it can.
+    pub fn ask(&mut self) {
+        let mut asked = HashSet::new();
+        let group = match self.leader {
+            Leader::Alive(leader) => {
+                let _ = rustix::process::kill_process_group(leader, Signal::TERM);
+                let _ = rustix::process::kill_process_group(leader, Signal::CONT);
+                Some(leader.as_raw_pid())
+            }
+            _ => None,
+        };
+        // What is born or handed over while we look is met in the next pass.
+        for _ in 0..10 {
+            let met = asked.len();
+            for (parent, pid) in descendants() {
+                if asked.insert(pid) && stat(pid).is_some_and(|stat| Some(stat.group) != group) {
+                    ask_descendant(parent, pid);
+                }
+            }
+            if asked.len() == met {
+                break;
+            }
+        }
+    }
+
+    /// One round of the forced end. Call it again after each event until the tree is empty.
+    pub fn kill(&mut self) {
+        if let Leader::Alive(leader) = self.leader {
+            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+        }
+        for pid in children(rustix::process::getpid().as_raw_pid()) {
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// A process of the tree that is still there.
+    pub fn survivor(&mut self) -> Option<u32> {
+        children(rustix::process::getpid().as_raw_pid())
+            .first()
+            .map(|pid| pid.cast_unsigned())
+    }
+
+    fn read_signals(&mut self) {
+        while let Some(signal) = next_signal(&self.signals) {
+            if matches!(signal, libc::SIGTERM | libc::SIGINT | libc::SIGHUP) {
+                self.events.push_back(Event::AskedToEnd);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if self.leader == Leader::Alive(pid) => {
+                    self.leader = Leader::Reaped;
+                    let exit = match status.terminating_signal() {
+                        Some(signal) => Exit::Signal(signal),
+                        None => Exit::Code(status.exit_status().unwrap_or(-1)),
+                    };
+                    self.events.push_back(Event::Exited(exit));
+                }
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    if self.leader == Leader::Reaped {
+                        self.events.push_back(Event::Empty);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Notes a guard as the server's own.
+pub(super) fn remember_guard(pid: u32) {
+    if let Ok(mut guards) = GUARDS.lock() {
+        guards.push(pid);
+    }
+}
+
+/// Reaps guards, and orphans of guards that were killed: the server is their subreaper.
+pub async fn look_after_children() {
+    let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
+    let Ok(mut ended) = signal(SignalKind::child()) else {
+        return std::future::pending().await;
+    };
+    loop {
+        while let Ok(Some((pid, _))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if let Ok(mut guards) = GUARDS.lock() {
+                guards.retain(|guard| *guard != pid.as_raw_pid().cast_unsigned());
+            }
+        }
+        ended.recv().await;
+    }
+}
+
+/// Ends, by force, what was re-parented to the server because its guard was killed.
+/// Tells how many processes that were.
+pub async fn end_strays(guard: u32) -> usize {
+    let mut ended = HashSet::new();
+    loop {
+        // A process closes its socket first and hands over its children after that.
+        let handed_over = !guards().contains(&guard);
+        let strays = strays();
+        if handed_over && strays.is_empty() {
+            return ended.len();
+        }
+        for pid in strays {
+            ended.insert(pid);
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        // Each death hands its children to the server: look again.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn guards() -> Vec<u32> {
+    GUARDS
+        .lock()
+        .map(|guards| guards.clone())
+        .unwrap_or_default()
+}
+
+fn strays() -> Vec<i32> {
+    let guards = guards();
+    children(rustix::process::getpid().as_raw_pid())
+        .into_iter()
+        .filter(|pid| !guards.contains(&pid.cast_unsigned()))
+        .filter(|pid| stat(*pid).is_some_and(|stat| stat.state != 'Z'))
+        .collect()
+}
+
+/// Asks a descendant that is not a child of ours: only when it certainly is still that descendant.
+fn ask_descendant(parent: i32, pid: i32) {
+    let Some(pid) = Pid::from_raw(pid) else {
+        return;
+    };
+    let guard = rustix::process::getpid().as_raw_pid();
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+    let Some(stat) = stat(pid.as_raw_pid()) else {
+        return;
+    };
+    if stat.parent != parent && stat.parent != guard {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::CONT] {
+        let _ = match &handle {
+            Ok(handle) => rustix::process::pidfd_send_signal(handle, signal),
+            Err(_) => rustix::process::kill_process(pid, signal),
+        };
+    }
+}
+
+/// Every descendant of this process with its parent, parents first.
+fn descendants() -> Vec<(i32, i32)> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut parents = VecDeque::from([rustix::process::getpid().as_raw_pid()]);
+    while let Some(parent) = parents.pop_front() {
+        for pid in children(parent) {
+            if seen.insert(pid) {
+                found.push((parent, pid));
+                parents.push_back(pid);
+            }
+        }
+    }
+    found
+}
+
+/// The children of a process. The kernel lists them by the thread that made them.
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for thread in threads.flatten() {
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => found.extend(
+                list.split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse::<i32>().ok()),
+            ),
+            // A kernel without this file. A thread that has just ended is no reason to look further.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !thread_has_children_file(pid) =>
+            {
+                return children_by_scan(pid);
+            }
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+fn thread_has_children_file(pid: i32) -> bool {
+    std::fs::exists(format!("/proc/{pid}/task/{pid}/children")).unwrap_or(false)
+        || !std::fs::exists(format!("/proc/{pid}/task/{pid}")).unwrap_or(false)
+}
+
+fn children_by_scan(parent: i32) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent))
+        .collect()
+}
+
+struct Stat {
+    state: char,
+    parent: i32,
+    group: i32,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything, parentheses included.
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = std::str::from_utf8(&text[after_name + 1..])
+        .ok()?
+        .split_ascii_whitespace();
+    Some(Stat {
+        state: fields.next()?.chars().next()?,
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+    })
+}
+
+/// Blocks every signal and gives a descriptor from which they are read instead.
+fn block_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by `sigfillset` before it is read, and all pointers are to
+    // locals that outlive the calls.
+    let fd = unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `signalfd` has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn next_signal(signals: &OwnedFd) -> Option<i32> {
+    let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(signals.as_fd(), &mut info).ok()?;
+    // The signal's number is the first field.
+    (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// Gives a signal its default disposition. Past the C library, which keeps two numbers for itself
+/// and would leave them ignored where a host ignores them.
+pub(super) fn reset_signal(number: i32) {
+    // The kernel's own form of `struct sigaction`, of which zeros are the default everywhere.
+    let default = [0_u64; 4];
+    // SAFETY: the kernel reads 32 bytes at most of `default`, and writes nothing for a null.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            number,
+            default.as_ptr(),
+            std::ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        );
+    }
+}
+
+/// Lets everything from `first` on be closed by exec.
+pub(super) fn close_on_exec_from(first: u32) -> bool {
+    // SAFETY: changes a flag of descriptors, no memory.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        ) == 0
+    }
+}
+
+/// Opens what a descriptor stands for once more, non-blocking, so that the flag is ours alone.
+pub(super) fn reopen(fd: &impl AsRawFd, flags: rustix::fs::OFlags) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let flags = flags
+        | rustix::fs::OFlags::NONBLOCK
+        | rustix::fs::OFlags::NOCTTY
+        | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+}
+
+/// This very program, also after its file was replaced or removed.
+pub(super) fn own_program() -> Option<&'static str> {
+    std::fs::exists("/proc/self/exe")
+        .unwrap_or(false)
+        .then_some("/proc/self/exe")
+}

@@ -1,0 +1,393 @@
+//! One process: a task that owns everything about it, and a cheap handle to that task.
+//!
+//! # Theory of operation
+//!
+//! The task holds the socket to the guard and the three streams. It waits for whichever is ready:
+//! output goes into the buffer, raw; input goes out as the process reads it; what the guard tells
+//! changes the [`Life`], which everybody may read at any time and await a change of.
+//!
+//! Two events, two words: the leader has *exited*; the tree is *gone*. Before either is published
+//! everything that was written up to it has been read, so whoever sees the end sees the output.
+//! After both the task goes on for as long as somebody outside the tree holds a stream.
+
+pub mod command;
+pub mod input;
+pub mod state;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
+use crate::output::{Output, Request, Stream, View};
+use crate::platform;
+use command::Command;
+use input::{InputError, Queue, Reply};
+use state::{Life, Stuck};
+
+/// A handle to one process.
+#[derive(Debug)]
+pub struct Process {
+    /// Given by the supervisor, never twice.
+    pub id: String,
+    /// The id, where nobody gave another.
+    pub name: String,
+    /// What was started.
+    pub command: Command,
+    /// Written by the task alone.
+    life: watch::Receiver<Life>,
+    /// Shared with the task, which holds the lock for one copy at a time.
+    output: Arc<Mutex<Output>>,
+    mailbox: mpsc::UnboundedSender<Message>,
+}
+
+/// Why nothing runs.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no guard, so nothing was attempted.
+    #[error("no guard process could be started to run it: {0}")]
+    Guard(io::Error),
+    /// The guard could not run the command.
+    #[error("it could not be run: {0}")]
+    Spawn(io::Error),
+}
+
+#[derive(Debug)]
+enum Message {
+    Stop { grace: Duration },
+    Input { bytes: Vec<u8>, reply: Reply },
+}
+
+impl Process {
+    /// Starts a guard that runs the command, and a task that listens to both.
+    pub async fn start(
+        id: String,
+        name: String,
+        command: Command,
+        buffer_size: usize,
+        kill_timeout: Duration,
+    ) -> Result<Self, StartError> {
+        let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
+        let spec = command.spec(kill_timeout).encode();
+        ends.control
+            .write_all(&spec)
+            .await
+            .map_err(StartError::Guard)?;
+        let mut frames = Frames::default();
+        let pid = match frames.next(&ends.control).await {
+            Some(FromGuard::Spawned(pid)) => pid,
+            Some(FromGuard::Failed(errno)) => {
+                return Err(StartError::Spawn(io::Error::from_raw_os_error(errno)));
+            }
+            _ => return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into())),
+        };
+        let now = Instant::now();
+        let (life, observed) = watch::channel(Life::new(pid, now));
+        let output = Arc::new(Mutex::new(Output::new(buffer_size)));
+        let (mailbox, messages) = mpsc::unbounded_channel();
+        let task = Task {
+            life,
+            output: output.clone(),
+            messages,
+            frames,
+            queue: Queue::new(now),
+            stdin: Some(ends.stdin),
+            stdout: Some(ends.stdout),
+            stderr: Some(ends.stderr),
+            control: Some(ends.control),
+            guard: ends.guard,
+        };
+        tokio::spawn(task.run());
+        Ok(Self {
+            id,
+            name,
+            command,
+            life: observed,
+            output,
+            mailbox,
+        })
+    }
+
+    /// What is known of it now.
+    pub fn life(&self) -> Life {
+        *self.life.borrow()
+    }
+
+    /// What it has written.
+    pub fn output(&self, request: &Request) -> View {
+        lock(&self.output).view(request)
+    }
+
+    /// Bytes of output held.
+    pub fn output_size(&self) -> usize {
+        lock(&self.output).size()
+    }
+
+    /// Asks the tree to end, without waiting for it.
+    pub fn ask_to_stop(&self, grace: Duration) {
+        // A task that has ended has seen its tree go.
+        let _ = self.mailbox.send(Message::Stop { grace });
+    }
+
+    /// Ends the tree. Answers when it is gone.
+    pub async fn stop(&self, grace: Duration) -> Result<Life, Stuck> {
+        let mut life = self.life.clone();
+        // What was stuck before may end this time.
+        let before = life.borrow().stuck;
+        if !life.borrow().gone {
+            self.ask_to_stop(grace);
+        }
+        // The task ends only after its tree.
+        let _ = life
+            .wait_for(|life| life.gone || life.stuck != before)
+            .await;
+        let life = self.life();
+        match life.stuck {
+            Some(stuck) if !life.gone => Err(stuck),
+            _ => Ok(life),
+        }
+    }
+
+    /// Completes when nothing of the tree is left.
+    pub async fn gone(&self) {
+        let _ = self.life.clone().wait_for(|life| life.gone).await;
+    }
+
+    /// Gives it input, whole or not at all. Answers how many bytes it has not read yet.
+    pub async fn send(&self, bytes: Vec<u8>) -> Result<usize, InputError> {
+        let (reply, answer) = oneshot::channel();
+        self.mailbox
+            .send(Message::Input { bytes, reply })
+            .map_err(|_| InputError::Closed)?;
+        answer.await.unwrap_or(Err(InputError::Closed))
+    }
+}
+
+struct Task {
+    life: watch::Sender<Life>,
+    output: Arc<Mutex<Output>>,
+    messages: mpsc::UnboundedReceiver<Message>,
+    frames: Frames,
+    queue: Queue,
+    /// None once the process has closed it.
+    stdin: Option<platform::Input>,
+    /// None at its end of file.
+    stdout: Option<platform::Output>,
+    stderr: Option<platform::Output>,
+    /// None once the guard is done.
+    control: Option<platform::Control>,
+    guard: u32,
+}
+
+impl Task {
+    async fn run(mut self) {
+        // The handle may be dropped early (the process was forgotten): the tree is kept all the same.
+        let mut handled = true;
+        while self.control.is_some()
+            || (handled && (self.stdout.is_some() || self.stderr.is_some()))
+        {
+            tokio::select! {
+                frame = self.frames.next_of(self.control.as_ref()) => self.hear(frame).await,
+                () = readable(self.stdout.as_ref()) => self.pump(Stream::Out, 1),
+                () = readable(self.stderr.as_ref()) => self.pump(Stream::Err, 1),
+                () = writable(self.stdin.as_ref()), if !self.queue.is_empty() => self.feed(),
+                () = until(self.queue.deadline()) => self.queue.expire(Instant::now()),
+                message = self.messages.recv(), if handled => match message {
+                    Some(message) => self.obey(message),
+                    None => handled = false,
+                },
+            }
+        }
+    }
+
+    fn obey(&mut self, message: Message) {
+        match message {
+            Message::Stop { grace } => {
+                self.life.send_modify(Life::ask_to_stop);
+                if let Some(control) = &self.control {
+                    // Eight bytes into a socket that carries nothing else: there is always room.
+                    // A guard that is gone is seen by the end of file.
+                    let _ = control.try_write(&ToGuard::Stop { grace }.encode());
+                }
+            }
+            Message::Input { bytes, reply } => {
+                self.queue.offer(&bytes, reply, Instant::now());
+                self.feed();
+            }
+        }
+    }
+
+    async fn hear(&mut self, frame: Option<FromGuard>) {
+        match frame {
+            Some(FromGuard::Exited(exit)) => {
+                self.drain().await;
+                self.exited(exit);
+            }
+            Some(FromGuard::Gone { .. }) => self.gone().await,
+            Some(FromGuard::Stuck(pid)) => {
+                let stuck = Some(Stuck {
+                    pid,
+                    since: Instant::now(),
+                });
+                self.life.send_modify(|life| life.stuck = stuck);
+            }
+            Some(FromGuard::Spawned(_) | FromGuard::Failed(_)) => {}
+            None => {
+                // The guard was killed, and its leader with it. What it kept is ours to end.
+                let strays = platform::end_strays(self.guard).await;
+                tracing::warn!(strays, "a guard was killed; its process was ended with it");
+                self.drain().await;
+                self.exited(Exit::Signal(9));
+                self.gone().await;
+            }
+        }
+    }
+
+    fn exited(&self, exit: Exit) {
+        self.life.send_modify(|life| {
+            life.exited.get_or_insert((exit, Instant::now()));
+        });
+    }
+
+    async fn gone(&mut self) {
+        self.control = None;
+        self.stdin = None;
+        self.queue.close();
+        self.drain().await;
+        self.life.send_modify(|life| life.gone = true);
+    }
+
+    /// Reads what was written up to now.
+    async fn drain(&mut self) {
+        // Whether a pipe can be read is known only of the last time that the runtime looked. A
+        // task that yields goes on after the runtime has looked again.
+        tokio::task::yield_now().await;
+        self.pump(Stream::Out, DRAIN_READS);
+        self.pump(Stream::Err, DRAIN_READS);
+    }
+
+    fn pump(&mut self, stream: Stream, reads: usize) {
+        let end = match stream {
+            Stream::Out => &mut self.stdout,
+            Stream::Err => &mut self.stderr,
+        };
+        let Some(pipe) = end else { return };
+        for _ in 0..reads {
+            let read = with_scratch(|scratch| {
+                pipe.try_read(scratch)
+                    .inspect(|read| lock(&self.output).push(stream, &scratch[..*read]))
+            });
+            match read {
+                Ok(0) => {
+                    *end = None;
+                    return;
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    *end = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self) {
+        let Some(stdin) = &self.stdin else {
+            return self.queue.close();
+        };
+        while !self.queue.is_empty() {
+            match stdin.try_write(self.queue.front()) {
+                Ok(written) => self.queue.advance(written, Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.stdin = None;
+                    return self.queue.close();
+                }
+            }
+        }
+    }
+}
+
+/// Frames from a guard, put together from whatever pieces they come in.
+#[derive(Debug, Default)]
+struct Frames {
+    bytes: [u8; FRAME],
+    filled: usize,
+}
+
+impl Frames {
+    /// The next frame; none at the end of file, or where nothing can be understood any more.
+    /// Losing the future loses nothing.
+    async fn next(&mut self, control: &platform::Control) -> Option<FromGuard> {
+        loop {
+            if self.filled == FRAME {
+                self.filled = 0;
+                return FromGuard::decode(self.bytes);
+            }
+            control.readable().await.ok()?;
+            match control.try_read(&mut self.bytes[self.filled..]) {
+                Ok(0) => return None,
+                Ok(read) => self.filled += read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    async fn next_of(&mut self, control: Option<&platform::Control>) -> Option<FromGuard> {
+        match control {
+            Some(control) => self.next(control).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// How much is read at once: what a pipe holds by default.
+const CHUNK: usize = 64 << 10;
+
+/// More than the largest pipe holds: enough for all that is there, and an end to a flood.
+const DRAIN_READS: usize = (1 << 20) / CHUNK + 1;
+
+/// Lends the one read buffer of this thread.
+fn with_scratch<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static SCRATCH: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; CHUNK]);
+    }
+    SCRATCH.with_borrow_mut(|scratch| use_it(scratch))
+}
+
+async fn readable(pipe: Option<&platform::Output>) {
+    match pipe {
+        // An error shows at the read.
+        Some(pipe) => {
+            let _ = pipe.readable().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn writable(pipe: Option<&platform::Input>) {
+    // Where there is none, feeding closes the queue at once.
+    if let Some(pipe) = pipe {
+        let _ = pipe.writable().await;
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A panic elsewhere leaves the buffer usable: it is changed in one step.
+fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
+    output.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,78 @@
+//! What to run: a request as it came, and the guard's spec that follows from it.
+//!
+//! Architecture invariant: pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::guard::protocol::Spec;
+use crate::platform;
+
+/// What a process is made of. Two of them are the same process to a user when they are equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// For the system's shell.
+    pub line: String,
+    /// Where it runs; none is the server's own directory.
+    pub cwd: Option<PathBuf>,
+    /// Laid over the server's environment; none unsets.
+    pub env: BTreeMap<String, Option<String>>,
+}
+
+impl Command {
+    /// What a guard is told to run.
+    pub fn spec(&self, grace: Duration) -> Spec {
+        let shell = platform::shell(&self.line);
+        Spec {
+            grace,
+            program: shell.program,
+            args: shell.args,
+            verbatim: shell.verbatim,
+            cwd: self.cwd.clone().map(PathBuf::into_os_string),
+            env: self
+                .env
+                .iter()
+                .map(|(key, value)| (key.into(), value.as_ref().map(Into::into)))
+                .collect(),
+        }
+    }
+
+    /// The line as a list of processes shows it: short, and without what would break a list.
+    pub fn label(&self) -> String {
+        const LONGEST: usize = 120;
+        let visible = |c: char| if c.is_control() { ' ' } else { c };
+        self.line.chars().take(LONGEST).map(visible).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str) -> Command {
+        Command {
+            line: line.into(),
+            cwd: None,
+            env: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_label_is_one_short_line() {
+        assert_eq!(command("echo a\n\0b").label(), "echo a  b");
+        assert_eq!(command(&"☃".repeat(1000)).label().chars().count(), 120);
+    }
+
+    #[test]
+    fn null_unsets_and_an_empty_value_sets() {
+        let mut command = command("env");
+        command.env.insert("GONE".into(), None);
+        command.env.insert("EMPTY".into(), Some(String::new()));
+        let spec = command.spec(Duration::ZERO);
+        assert_eq!(
+            spec.env,
+            [("EMPTY".into(), Some("".into())), ("GONE".into(), None)]
+        );
+    }
+}

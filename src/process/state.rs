@@ -1,0 +1,183 @@
+//! The states of a process and what leads from one to the next.
+//!
+//! Architecture invariant: pure; the clock is a parameter.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::guard::protocol::Exit;
+
+/// What is known of the life of a process at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// The leader's process id.
+    pub pid: u32,
+    /// When the leader was spawned.
+    pub started: Instant,
+    /// Whether it was asked to end before it had ended by itself.
+    pub stop_asked: bool,
+    /// How and when the leader ended.
+    pub exited: Option<(Exit, Instant)>,
+    /// Whether nothing of the tree is left.
+    pub gone: bool,
+    /// What does not end, as last reported.
+    pub stuck: Option<Stuck>,
+}
+
+/// A process of a tree that does not end, whatever is sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its process id.
+    pub pid: u32,
+    /// When that was reported.
+    pub since: Instant,
+}
+
+/// What a user is told. The leader alone decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The leader lives.
+    Running,
+    /// It ended by itself with 0.
+    Exited,
+    /// It ended by itself with anything else, a signal included.
+    Failed,
+    /// It ended because it was stopped.
+    Killed,
+}
+
+/// A time as users read it: `3s`, `1m3s`, `2h0m5s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uptime(pub Duration);
+
+impl Life {
+    /// Of a leader that was spawned just now.
+    pub fn new(pid: u32, now: Instant) -> Self {
+        Self {
+            pid,
+            started: now,
+            stop_asked: false,
+            exited: None,
+            gone: false,
+            stuck: None,
+        }
+    }
+
+    /// The state that follows from what is known.
+    pub fn state(&self) -> State {
+        match self.exited {
+            None => State::Running,
+            Some(_) if self.stop_asked => State::Killed,
+            Some((Exit::Code(0), _)) => State::Exited,
+            Some(_) => State::Failed,
+        }
+    }
+
+    /// The leader's own code, -1 where a signal ended it, none while it runs.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.exited.map(|(exit, _)| match exit {
+            Exit::Code(code) => code,
+            Exit::Signal(_) => -1,
+        })
+    }
+
+    /// How long the leader has lived, or lived.
+    pub fn uptime(&self, now: Instant) -> Uptime {
+        let end = self.exited.map_or(now, |(_, end)| end);
+        Uptime(end.saturating_duration_since(self.started))
+    }
+
+    /// Whether a finished process has been finished for so long.
+    pub fn finished_for(&self, time: Duration, now: Instant) -> bool {
+        self.exited
+            .is_some_and(|(_, end)| now.saturating_duration_since(end) >= time)
+    }
+
+    /// Notes that somebody wants it to end. What has ended already ended by itself.
+    pub fn ask_to_stop(&mut self) {
+        self.stop_asked |= self.exited.is_none();
+    }
+}
+
+impl State {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+impl fmt::Display for Uptime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        match (hours, minutes) {
+            (0, 0) => write!(f, "{seconds}s"),
+            (0, _) => write!(f, "{minutes}m{seconds}s"),
+            _ => write!(f, "{hours}h{minutes}m{seconds}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(exit: Exit, stop_asked: bool) -> Life {
+        let now = Instant::now();
+        Life {
+            exited: Some((exit, now)),
+            stop_asked,
+            ..Life::new(1, now)
+        }
+    }
+
+    #[test]
+    fn the_leader_alone_decides() {
+        assert_eq!(Life::new(1, Instant::now()).state(), State::Running);
+        assert_eq!(ended(Exit::Code(0), false).state(), State::Exited);
+        assert_eq!(ended(Exit::Code(3), false).state(), State::Failed);
+        assert_eq!(ended(Exit::Signal(9), false).state(), State::Failed);
+        assert_eq!(ended(Exit::Code(0), true).state(), State::Killed);
+        assert_eq!(ended(Exit::Signal(15), true).state(), State::Killed);
+    }
+
+    #[test]
+    fn a_stop_after_the_end_changes_nothing() {
+        let mut life = ended(Exit::Code(0), false);
+        life.ask_to_stop();
+        assert_eq!(life.state(), State::Exited);
+    }
+
+    #[test]
+    fn exit_codes_are_the_leaders_own() {
+        assert_eq!(Life::new(1, Instant::now()).exit_code(), None);
+        assert_eq!(ended(Exit::Code(255), false).exit_code(), Some(255));
+        assert_eq!(ended(Exit::Signal(9), false).exit_code(), Some(-1));
+    }
+
+    #[test]
+    fn uptime_stops_with_the_leader() {
+        let life = ended(Exit::Code(0), false);
+        assert_eq!(
+            life.uptime(life.started + Duration::from_mins(1)),
+            Uptime(Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn uptimes_are_short() {
+        let shown = |seconds| Uptime(Duration::from_secs(seconds)).to_string();
+        assert_eq!(shown(0), "0s");
+        assert_eq!(shown(59), "59s");
+        assert_eq!(shown(63), "1m3s");
+        assert_eq!(shown(3600), "1h0m0s");
+        assert_eq!(shown(7205), "2h0m5s");
+        assert_eq!(shown(360_000), "100h0m0s");
+        assert_eq!(Uptime(Duration::from_millis(3999)).to_string(), "3s");
+    }
+}

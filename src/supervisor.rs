@@ -1,0 +1,494 @@
+//! Who exists: ids, names, limits, forgetting.
+//!
+//! The registry is changed in one step under a lock that is never held while anything is awaited,
+//! so no call waits for another. A start first takes its place (id, name, slot), then starts, then
+//! puts the process in that place or gives it back.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::process::command::Command;
+use crate::process::input::InputError;
+use crate::process::state::{Life, State, Uptime};
+use crate::process::{Process, StartError};
+
+/// What the supervisor needs to know of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Trees alive at once.
+    pub max_processes: usize,
+    /// Bytes of output kept per process.
+    pub buffer_size: usize,
+    /// Between the graceful and the forced end.
+    pub kill_timeout: Duration,
+    /// Until a finished process is forgotten; none is never.
+    pub cleanup_after: Option<Duration>,
+}
+
+/// Why a call could not be done. Each message is a sentence that the caller can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command is blank.
+    #[error("command is empty: give a command line for the shell, such as \"npm run dev\"")]
+    EmptyCommand,
+    /// The name could be taken for an id.
+    #[error("name {0:?} looks like an id, which only the server gives: use another name")]
+    NameIsId(String),
+    /// The name is blank.
+    #[error("name is empty: give a name or leave it out")]
+    EmptyName,
+    /// There is no such directory.
+    #[error("cwd {0:?} is not an existing directory: {1}; nothing was started")]
+    Cwd(String, String),
+    /// The name belongs to another process.
+    #[error(
+        "name {name:?} belongs to {id}, which has been running {line:?} for {uptime}, not the same command, cwd and env: \
+         stop {id} first to replace it, or use another name"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Its owner.
+        id: String,
+        /// What its owner runs.
+        line: String,
+        /// Since when.
+        uptime: Uptime,
+    },
+    /// No slot is free.
+    #[error(
+        "{limit} processes are alive and SIDECAR_MAX_PROCESSES allows no more: stop one of them first ({alive})"
+    )]
+    Limit {
+        /// The limit.
+        limit: usize,
+        /// Who is alive.
+        alive: String,
+    },
+    /// It did not start.
+    #[error("{line:?} was not started: {error}")]
+    Start {
+        /// What was to run.
+        line: String,
+        /// What the system says.
+        error: StartError,
+    },
+    /// Nobody has this id or name.
+    #[error(
+        "no process {wanted:?} is known{known}; finished processes are forgotten after a while"
+    )]
+    NotFound {
+        /// What was asked for.
+        wanted: String,
+        /// Who there is instead.
+        known: String,
+    },
+    /// It has ended, so it reads nothing.
+    #[error(
+        "{process} is not running: it {state} with exit code {code}; start it again to send it input"
+    )]
+    NotRunning {
+        /// Its name and id.
+        process: String,
+        /// How it ended.
+        state: &'static str,
+        /// Its exit code.
+        code: i32,
+    },
+    /// It did not take the input.
+    #[error("input was not sent to {process}: {error}")]
+    Input {
+        /// Its name and id.
+        process: String,
+        /// Why.
+        error: InputError,
+    },
+    /// It does not end.
+    #[error(
+        "process {pid} in the tree of {process} cannot be ended (it may belong to another user or wait for a device); \
+         its guard goes on trying"
+    )]
+    Stuck {
+        /// Its name and id.
+        process: String,
+        /// Who is left.
+        pid: u32,
+    },
+}
+
+/// What `start` has found or made.
+#[derive(Debug)]
+pub struct Started {
+    /// The process.
+    pub process: Arc<Process>,
+    /// Whether it ran already.
+    pub existing: bool,
+}
+
+/// All processes of this server.
+#[derive(Debug)]
+pub struct Supervisor {
+    limits: Limits,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// In the order of their starts.
+    entries: Vec<Entry>,
+    /// Forgotten, but something of their trees lives: still counted, still ended at the end.
+    forgotten: Vec<Arc<Process>>,
+    given: HashSet<u32>,
+    /// The server is about to end: what starts now is ended at once.
+    closing: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: String,
+    name: String,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A start is on its way; its end is seen by the channel's.
+    Taken(watch::Receiver<()>),
+    Filled(Arc<Process>),
+}
+
+impl Supervisor {
+    /// Of a server with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            registry: Mutex::default(),
+        }
+    }
+
+    /// Starts a command, or finds the living process that is the same.
+    pub async fn start(&self, name: Option<String>, command: Command) -> Result<Started, Error> {
+        check(name.as_deref(), &command)?;
+        let (id, name, _place) = loop {
+            match self.take_place(name.as_deref(), &command)? {
+                Taken::Place(id, name, place) => break (id, name, place),
+                Taken::Existing(process) => {
+                    return Ok(Started {
+                        process,
+                        existing: true,
+                    });
+                }
+                // The same name is being started: see what becomes of it.
+                Taken::Busy(mut other) => drop(other.changed().await),
+            }
+        };
+        let line = command.line.clone();
+        let Limits {
+            buffer_size,
+            kill_timeout,
+            ..
+        } = self.limits;
+        let started = Process::start(id.clone(), name, command, buffer_size, kill_timeout).await;
+        let mut registry = self.registry();
+        let Some(at) = registry.entries.iter().position(|entry| entry.id == id) else {
+            unreachable!("a place is given back only here");
+        };
+        match started {
+            Ok(process) => {
+                let process = Arc::new(process);
+                registry.entries[at].place = Place::Filled(process.clone());
+                if registry.closing {
+                    process.ask_to_stop(kill_timeout);
+                }
+                Ok(Started {
+                    process,
+                    existing: false,
+                })
+            }
+            Err(error) => {
+                registry.entries.remove(at);
+                Err(Error::Start { line, error })
+            }
+        }
+    }
+
+    /// Ends a process with its tree; of a finished one, what is left of its tree.
+    pub async fn stop(&self, wanted: &str) -> Result<(Arc<Process>, Life), Error> {
+        let process = self.find(wanted)?;
+        match process.stop(self.limits.kill_timeout).await {
+            Ok(life) => Ok((process, life)),
+            Err(stuck) => Err(Error::Stuck {
+                process: called(&process),
+                pid: stuck.pid,
+            }),
+        }
+    }
+
+    /// Gives a process input; answers how much of it has not been read yet.
+    pub async fn send(&self, wanted: &str, bytes: Vec<u8>) -> Result<usize, Error> {
+        let process = self.find(wanted)?;
+        let life = process.life();
+        if let Some(code) = life.exit_code() {
+            return Err(Error::NotRunning {
+                process: called(&process),
+                state: match life.state() {
+                    State::Killed => "was killed",
+                    state => state.as_str(),
+                },
+                code,
+            });
+        }
+        process.send(bytes).await.map_err(|error| Error::Input {
+            process: called(&process),
+            error,
+        })
+    }
+
+    /// The process with this id, or the living one of this name, or the newest finished one.
+    pub fn find(&self, wanted: &str) -> Result<Arc<Process>, Error> {
+        let registry = self.registry();
+        let named = || {
+            registry
+                .processes()
+                .rev()
+                .filter(|process| process.name == wanted)
+        };
+        registry
+            .processes()
+            .find(|process| process.id == wanted)
+            .or_else(|| named().find(|process| process.life().exited.is_none()))
+            .or_else(|| named().next())
+            .cloned()
+            .ok_or_else(|| Error::NotFound {
+                wanted: wanted.into(),
+                known: registry.known(),
+            })
+    }
+
+    /// Every process that is not forgotten, oldest first.
+    pub fn list(&self) -> Vec<Arc<Process>> {
+        self.registry().processes().cloned().collect()
+    }
+
+    /// Asks every tree to end, also those that are still being started.
+    pub fn close(&self) {
+        let mut registry = self.registry();
+        registry.closing = true;
+        for process in registry.living() {
+            process.ask_to_stop(self.limits.kill_timeout);
+        }
+    }
+
+    /// Completes when nothing of any tree is left and nothing is being started.
+    pub async fn all_gone(&self) {
+        loop {
+            let (living, starting) = {
+                let registry = self.registry();
+                let living: Vec<_> = registry.living().cloned().collect();
+                (living, registry.starting().cloned().collect::<Vec<_>>())
+            };
+            if living.is_empty() && starting.is_empty() {
+                return;
+            }
+            for process in living {
+                process.gone().await;
+            }
+            for mut start in starting {
+                let _ = start.changed().await;
+            }
+        }
+    }
+
+    fn take_place(&self, name: Option<&str>, command: &Command) -> Result<Taken, Error> {
+        let mut registry = self.registry();
+        if let Some(name) = name {
+            for entry in registry.entries.iter().filter(|entry| entry.name == name) {
+                match &entry.place {
+                    Place::Taken(start) => return Ok(Taken::Busy(start.clone())),
+                    Place::Filled(process) if process.life().exited.is_some() => {}
+                    Place::Filled(process) if process.command == *command => {
+                        return Ok(Taken::Existing(process.clone()));
+                    }
+                    Place::Filled(process) => {
+                        return Err(Error::NameTaken {
+                            name: name.into(),
+                            id: process.id.clone(),
+                            line: process.command.label(),
+                            uptime: process.life().uptime(Instant::now()),
+                        });
+                    }
+                }
+            }
+        }
+        let limit = self.limits.max_processes;
+        if registry.living().count() + registry.starting().count() >= limit {
+            let alive: Vec<_> = registry
+                .living()
+                .take(10)
+                .map(|process| called(process))
+                .collect();
+            return Err(Error::Limit {
+                limit,
+                alive: alive.join(", "),
+            });
+        }
+        let id = registry.new_id();
+        let name = name.map_or_else(|| id.clone(), Into::into);
+        let (place, start) = watch::channel(());
+        registry.entries.push(Entry {
+            id: id.clone(),
+            name: name.clone(),
+            place: Place::Taken(start),
+        });
+        Ok(Taken::Place(id, name, place))
+    }
+
+    /// The registry as it is now: what is due to be forgotten is.
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.forget(self.limits.cleanup_after, Instant::now());
+        registry
+    }
+}
+
+enum Taken {
+    Place(String, String, watch::Sender<()>),
+    Existing(Arc<Process>),
+    Busy(watch::Receiver<()>),
+}
+
+impl Registry {
+    fn processes(&self) -> impl DoubleEndedIterator<Item = &Arc<Process>> {
+        self.entries.iter().filter_map(|entry| match &entry.place {
+            Place::Filled(process) => Some(process),
+            Place::Taken(_) => None,
+        })
+    }
+
+    /// Those whose tree lives.
+    fn living(&self) -> impl Iterator<Item = &Arc<Process>> {
+        self.processes()
+            .chain(&self.forgotten)
+            .filter(|process| !process.life().gone)
+    }
+
+    fn starting(&self) -> impl Iterator<Item = &watch::Receiver<()>> {
+        self.entries.iter().filter_map(|entry| match &entry.place {
+            Place::Taken(start) => Some(start),
+            Place::Filled(_) => None,
+        })
+    }
+
+    fn forget(&mut self, after: Option<Duration>, now: Instant) {
+        self.forgotten.retain(|process| !process.life().gone);
+        let Some(after) = after else { return };
+        let due = |entry: &mut Entry| match &entry.place {
+            Place::Filled(process) => process.life().finished_for(after, now),
+            Place::Taken(_) => false,
+        };
+        for entry in self.entries.extract_if(.., due) {
+            if let Place::Filled(process) = entry.place
+                && !process.life().gone
+            {
+                self.forgotten.push(process);
+            }
+        }
+    }
+
+    fn new_id(&mut self) -> String {
+        // Each state has its own random keys, which is all the randomness that an id needs.
+        let random = RandomState::new();
+        let number = (0..u64::MAX)
+            .map(|attempt| (random.hash_one(attempt) & 0xff_ffff) as u32)
+            .find(|number| self.given.insert(*number))
+            .expect("nobody starts sixteen million processes");
+        format!("sc-{number:06x}")
+    }
+
+    /// Whom an error may name instead, as the rest of a sentence.
+    fn known(&self) -> String {
+        const MOST: usize = 10;
+        let known: Vec<_> = self
+            .processes()
+            .rev()
+            .take(MOST)
+            .map(|process| called(process))
+            .collect();
+        match self.processes().count() {
+            0 => "; nothing was started or everything is forgotten".into(),
+            count if count > MOST => format!("; the newest are {}", known.join(", ")),
+            _ => format!("; there are {}", known.join(", ")),
+        }
+    }
+}
+
+/// A process as messages name it.
+fn called(process: &Process) -> String {
+    if process.name == process.id {
+        process.id.clone()
+    } else {
+        format!("{} ({})", process.name, process.id)
+    }
+}
+
+fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
+    if command.line.trim().is_empty() {
+        return Err(Error::EmptyCommand);
+    }
+    match name {
+        Some(name) if name.trim().is_empty() => return Err(Error::EmptyName),
+        Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
+        _ => {}
+    }
+    let Some(cwd) = &command.cwd else {
+        return Ok(());
+    };
+    let reason = match std::fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "it is a file".into(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "it does not exist".into(),
+        Err(error) => error.to_string(),
+    };
+    Err(Error::Cwd(Path::display(cwd).to_string(), reason))
+}
+
+fn is_id(name: &str) -> bool {
+    name.strip_prefix("sc-").is_some_and(|digits| {
+        digits.len() == 6
+            && digits
+                .bytes()
+                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_their_form_and_never_come_twice() {
+        let mut registry = Registry::default();
+        let ids: HashSet<_> = (0..5000).map(|_| registry.new_id()).collect();
+        assert_eq!(ids.len(), 5000);
+        assert!(ids.iter().all(|id| is_id(id)));
+    }
+
+    #[test]
+    fn names_are_not_ids() {
+        for name in [
+            "api",
+            "sc-",
+            "sc-12345",
+            "sc-1234567",
+            "sc-12345G",
+            "sc-ABCDEF",
+        ] {
+            assert!(!is_id(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The real program, driven over stdio as clients drive it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test that is surprised should say where, and call sites read better"
+)]
+
+mod harness;
+
+mod cli;
+mod cycles;
+mod end;
+mod lifecycle;
+mod names;
+mod output;
+mod real;
+mod stdin;
+mod tidy;
+mod wire;

@@ -1,0 +1,137 @@
+//! Nothing that a tree writes is lost or hidden.
+
+use serde_json::json;
+
+use crate::harness::Sidecar;
+
+#[test]
+fn a_prompt_without_newline_is_visible() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("printf 'Continue? [y/N] '; read answer; echo \"you said $answer\"");
+    sidecar.output_with(&id, "Continue? [y/N] ");
+    sidecar.call("send", json!({ "id": id, "input": "y" }));
+    sidecar.output_with(&id, "you said y");
+}
+
+#[test]
+fn what_was_written_before_the_end_is_there_when_the_end_is() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_MAX_PROCESSES", "40")]);
+    for _ in 0..20 {
+        let id = sidecar.start("head -c 900000 /dev/zero | tr '\\0' x; echo; echo LAST");
+        let status = sidecar.state(&id, "exited");
+        assert_eq!(status["outputSize"], 900_006);
+        let output = sidecar.call("output", json!({ "id": id, "tail": 1 }));
+        assert_eq!(output["stdout"], "LAST\n");
+    }
+}
+
+#[test]
+fn a_grandchild_that_writes_later_is_heard() {
+    let mut sidecar = Sidecar::new();
+    let trigger = sidecar.dir.path().join("go");
+    let id = sidecar.start("(while [ ! -e go ]; do sleep 0.02; done; echo late) & echo now");
+    sidecar.state(&id, "exited");
+    std::fs::write(trigger, "").unwrap();
+    sidecar.output_with(&id, "late\n");
+}
+
+#[test]
+fn a_flood_costs_no_more_than_the_buffer() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_BUFFER_SIZE", "100000")]);
+    let endless_line = sidecar.start("head -c 60000000 /dev/zero | tr '\\0' x; echo; echo DONE");
+    let empty_lines = sidecar.start("yes '' | head -n 20000000; echo DONE");
+    for id in [&endless_line, &empty_lines] {
+        sidecar.output_with(id, "DONE\n");
+        let status = sidecar.state(id, "exited");
+        assert!(
+            status["outputSize"].as_u64().unwrap() <= 100_000,
+            "{status}"
+        );
+    }
+    if cfg!(target_os = "linux") {
+        let path = format!("/proc/{}/status", sidecar.client.pid());
+        let status = std::fs::read_to_string(path).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(kib < 64 << 10, "the server's peak was {kib} KiB");
+    }
+}
+
+#[test]
+fn a_cut_is_told() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_BUFFER_SIZE", "1000")]);
+    let id = sidecar.start("seq 1 3000");
+    sidecar.state(&id, "exited");
+    let output = sidecar.call("output", json!({ "id": id }));
+    assert!(
+        output["stdout"]
+            .as_str()
+            .unwrap()
+            .ends_with("\n2999\n3000\n")
+    );
+    assert_eq!(
+        (&output["truncated"], &output["totalBytes"]),
+        (&json!(true), &json!(13_893))
+    );
+    let output = sidecar.call("output", json!({ "id": id, "tail": 2 }));
+    assert_eq!(output["stdout"], "2999\n3000\n");
+    assert!(output.get("truncated").is_none(), "{output}");
+}
+
+#[test]
+fn the_smaller_limit_counts_and_zero_is_none() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_MAX_OUTPUT_SIZE", "50")]);
+    let id = sidecar.start("seq 1 1000");
+    sidecar.state(&id, "exited");
+    for (max, size) in [
+        (json!(0), 50),
+        (json!(null), 50),
+        (json!(20), 20),
+        (json!(10_000), 50),
+    ] {
+        let output = sidecar.call("output", json!({ "id": id, "maxBytes": max, "tail": 0 }));
+        let length = output["stdout"].as_str().unwrap().len();
+        assert!(length <= size && length > size - 5, "{max}: {output}");
+        assert_eq!(output["truncated"], true);
+    }
+}
+
+#[test]
+fn an_answer_stays_below_four_mebibytes_on_the_wire() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_BUFFER_SIZE", "20000000")]);
+    let id = sidecar.start("yes '\"\\\"\\' | head -c 12000000");
+    sidecar.state(&id, "exited");
+    let asked = sidecar.ask("output", &json!({ "id": id }));
+    let result = sidecar
+        .client
+        .hear(&asked, std::time::Duration::from_secs(20))
+        .unwrap();
+    let wire = result.to_string().len();
+    assert!(wire < 4 << 20 && wire > 3 << 20, "{wire}");
+    let output = Sidecar::answer_of(&result);
+    assert_eq!(
+        (&output["truncated"], &output["totalBytes"]),
+        (&json!(true), &json!(12_000_000))
+    );
+}
+
+#[test]
+fn both_streams_are_read_at_the_same_time() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start(
+        "head -c 3000000 /dev/zero | tr '\\0' e >&2; echo end >&2; head -c 3000000 /dev/zero | tr '\\0' o; echo end",
+    );
+    sidecar.state(&id, "exited");
+    let output = sidecar.call("output", json!({ "id": id, "tail": 1, "maxBytes": 100 }));
+    assert!(
+        output["stdout"].as_str().unwrap().ends_with("end\n"),
+        "{output}"
+    );
+    assert!(
+        output["stderr"].as_str().unwrap().ends_with("end\n"),
+        "{output}"
+    );
+}

@@ -1,0 +1,1 @@
+//! Real software, as agents run it.
