@@ -8,6 +8,11 @@
 /// where `text` begins in the middle of a line.
 pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
     let mut rest = &text[cut_length(context, text)..];
+    // Most output is plain, and then as a whole.
+    if rest.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        out.push_str(&String::from_utf8_lossy(rest));
+        return;
+    }
     while let Some(newline) = memchr::memchr(b'\n', rest) {
         line(&rest[..newline], true, out);
         out.push('\n');
