@@ -281,14 +281,10 @@ impl Task {
                     .inspect(|read| lock(&self.output).push(stream, &scratch[..*read]))
             });
             match read {
-                Ok(0) => {
-                    *end = None;
-                    return;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(0) | Err(_) => {
                     *end = None;
                     return;
                 }

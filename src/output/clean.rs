@@ -9,7 +9,10 @@
 pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
     let mut rest = &text[cut_length(context, text)..];
     // Most output is plain, and then as a whole.
-    if rest.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+    if rest
+        .iter()
+        .all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'))
+    {
         out.push_str(&String::from_utf8_lossy(rest));
         return;
     }
@@ -27,14 +30,14 @@ fn line(raw: &[u8], finished: bool, out: &mut String) {
     let raw = &raw[..raw.len() - returns];
     match std::str::from_utf8(raw) {
         Ok(text) if !text.contains(is_control) => out.push_str(text),
-        Ok(text) => Terminal::default().run(text, finished).show(out),
+        Ok(text) => Terminal::new(raw.len()).run(text, finished).show(out),
         Err(_) => {
             let raw = if finished {
                 raw
             } else {
                 &raw[..raw.len() - half_character(raw)]
             };
-            Terminal::default()
+            Terminal::new(raw.len())
                 .run(&String::from_utf8_lossy(raw), finished)
                 .show(out);
         }
@@ -47,16 +50,31 @@ fn is_control(character: char) -> bool {
 }
 
 /// One line of a terminal: what overwrites what.
-#[derive(Default)]
 struct Terminal {
     cells: Vec<char>,
     column: usize,
+    /// How far right the cursor may go: a few bytes must not become many.
+    widest: usize,
+    /// How many cells may still be moved about: a line must not cost its square.
+    work: usize,
 }
 
-/// No program that writes lines moves its cursor further than that.
-const WIDEST: usize = 4096;
+/// Columns that a line may have beyond its bytes: the width of a terminal.
+const MARGIN: usize = 80;
+
+/// Moved cells for each byte of a line; no program that writes for people needs as many.
+const WORK: usize = 64;
 
 impl Terminal {
+    fn new(length: usize) -> Self {
+        Self {
+            cells: Vec::new(),
+            column: 0,
+            widest: length + MARGIN,
+            work: length * WORK,
+        }
+    }
+
     fn run(mut self, text: &str, finished: bool) -> Self {
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
@@ -84,8 +102,11 @@ impl Terminal {
     }
 
     fn put(&mut self, character: char) {
-        if self.column > self.cells.len() {
-            self.cells.resize(self.column, ' ');
+        let gap = self.column.saturating_sub(self.cells.len());
+        if self.pay(gap) {
+            self.cells.resize(self.cells.len() + gap, ' ');
+        } else {
+            self.column = self.cells.len();
         }
         match self.cells.get_mut(self.column) {
             Some(cell) => *cell = character,
@@ -107,17 +128,24 @@ impl Terminal {
         let end = self.column.min(self.cells.len());
         match (last, parameter.unwrap_or(0)) {
             ('K', 0) => self.cells.truncate(self.column),
-            ('K', 1) => self.cells[..end].fill(' '),
+            ('K', 1) if self.pay(end) => self.cells[..end].fill(' '),
             ('K', 2) => self.cells.clear(),
-            ('G', _) => self.column = (count - 1).min(WIDEST.max(self.cells.len())),
-            ('C', _) => self.column = (self.column + count).min(WIDEST.max(self.cells.len())),
+            ('G', _) => self.column = (count - 1).min(self.widest),
+            ('C', _) => self.column = self.column.saturating_add(count).min(self.widest),
             ('D', _) => self.column = self.column.saturating_sub(count),
-            ('P', _) => {
-                let upto = (end + count).min(self.cells.len());
+            ('P', _) if self.pay(self.cells.len() - end) => {
+                let upto = end.saturating_add(count).min(self.cells.len());
                 self.cells.drain(end..upto);
             }
             _ => {}
         }
+    }
+
+    /// Whether so many cells may still be moved.
+    fn pay(&mut self, cells: usize) -> bool {
+        let left = self.work.checked_sub(cells);
+        self.work = left.unwrap_or(self.work);
+        left.is_some()
     }
 
     fn show(self, out: &mut String) {
@@ -300,8 +328,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_far_away_costs_no_memory() {
-        assert!(seen("\x1b[999999999999Cx\x1b[4000000000Gy\n").len() < 3 * WIDEST);
+    fn no_line_costs_more_than_its_length_allows() {
+        assert!(seen("\x1b[999999999999Cx\x1b[4000000000Gy\n").len() < 200);
+        assert!(seen("\x1b[9999Cx\n".repeat(1000)).len() < 100_000);
+        let long = "a".repeat(200_000);
+        for unit in [
+            "\x1b[P",
+            "\x1b[1K",
+            "\x1b[1Kb",
+            "\x1b[9999999Dx\x1b[9999999C",
+        ] {
+            // Quadratic work would take minutes.
+            seen(format!("{long}\r{}", unit.repeat(100_000)));
+            seen(format!("{long}{}", unit.repeat(100_000)));
+        }
+        for unit in [
+            "\x1b]", "\x1b[", "\x1bP", "\x1b", "\x1b]a", "\r", "x\r", "x\x08",
+        ] {
+            seen(unit.repeat(200_000));
+            seen(format!("{}\n", unit.repeat(200_000)));
+        }
     }
 
     proptest! {

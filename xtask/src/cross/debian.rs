@@ -39,6 +39,9 @@ impl Debian {
         if targets.iter().any(|&target| links_by_zig(task, target)) {
             zig::install(&self.home)?;
         }
+        if targets.iter().any(|&target| strips_by_llvm(task, target)) {
+            zig::link_strip(&self.home)?;
+        }
         stdlib::install(&self.home, targets)?;
         if targets.iter().any(|&target| runs_in_wine(task, target)) {
             wine::install(&self.home)?;
@@ -110,6 +113,10 @@ fn links_by_zig(task: Task, target: Target) -> bool {
     task.links() && target.system != System::Windows
 }
 
+fn strips_by_llvm(task: Task, target: Target) -> bool {
+    task == Task::Build && target.system == System::MacOs
+}
+
 fn runs_in_wine(task: Task, target: Target) -> bool {
     task == Task::Test && target.system == System::Windows
 }
@@ -126,6 +133,9 @@ fn packages(task: Task, targets: &[Target]) -> Vec<&'static str> {
     }
     if any(runs_in_wine) {
         packages.extend(["wine", "wine64"]);
+    }
+    if any(strips_by_llvm) {
+        packages.push("llvm");
     }
     if any(links_by_zig) && !zig::python_is_complete() {
         packages.push("python3-venv");

@@ -44,6 +44,20 @@ pub(super) fn install(home: &Path) -> Result<()> {
     sh::at(&stamp, fs::write(&stamp, packages))
 }
 
+/// Gives rustc what it strips programs for macOS with: `llvm-objcopy` by the name that rustup has
+/// for it. It signs them anew, which a plain `strip` does not.
+pub(super) fn link_strip(home: &Path) -> Result<()> {
+    let name = bin(home).join("rust-objcopy");
+    if name.exists() {
+        return Ok(());
+    }
+    sh::quietly(
+        Command::new("ln")
+            .args(["-s", "/usr/bin/llvm-objcopy"])
+            .arg(&name),
+    )
+}
+
 /// The cargo for a task that links with zig.
 pub(super) fn command(program: impl AsRef<OsStr>, task: Task) -> Command {
     let mut cargo = Command::new(program);
