@@ -337,6 +337,8 @@ mod tests {
             "\x1b[1K",
             "\x1b[1Kb",
             "\x1b[9999999Dx\x1b[9999999C",
+            "\x1b[2Kb",
+            "\x1b[9999999Cx\r\x1b[K",
         ] {
             // Quadratic work would take minutes.
             seen(format!("{long}\r{}", unit.repeat(100_000)));
