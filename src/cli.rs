@@ -86,16 +86,16 @@ fn serve() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let ended = runtime.block_on(mcp::serve(&config));
-    // Whatever still waits for the client must not keep the process.
-    runtime.shutdown_background();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
+    let code = match runtime.block_on(mcp::serve(&config)) {
+        Ok(()) => 0,
         Err(error) => {
             complain(&format!("stdin or stdout cannot be used: {error}"));
-            ExitCode::FAILURE
+            1
         }
-    }
+    };
+    // At once: whatever still waits for the client must not keep the process, nor the time that
+    // it takes to drop it.
+    std::process::exit(code)
 }
 
 fn doctor() -> std::io::Result<bool> {

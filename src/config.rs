@@ -28,7 +28,7 @@ pub struct Config {
 pub struct Problem {
     name: &'static str,
     value: OsString,
-    allowed: &'static str,
+    allowed: String,
 }
 
 impl fmt::Display for Problem {
@@ -113,36 +113,25 @@ impl Config {
             get,
             problems: Vec::new(),
         };
-        let from_one = "a whole number, at least 1";
-        let from_zero = "a whole number, at least 0";
         let config = Self {
-            max_processes: reader.number(MAX_PROCESSES, 10, 1..=1 << 20, from_one),
-            buffer_size: reader.number(BUFFER_SIZE, 1 << 20, 1..=LARGEST_BUFFER, from_one),
+            max_processes: reader.number(MAX_PROCESSES, 10, 1..=1 << 20),
+            buffer_size: reader.number(BUFFER_SIZE, 1 << 20, 1..=LARGEST_BUFFER),
             kill_timeout: Duration::from_millis(reader.number(
                 KILL_TIMEOUT,
                 5000,
                 0..=u64::from(u32::MAX),
-                "a whole number of milliseconds, at least 0",
             )),
-            cleanup_after: Some(reader.number(
-                CLEANUP_AFTER,
-                1800,
-                0..=u64::MAX,
-                "a whole number of seconds, at least 0",
-            ))
-            .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs),
-            max_output_size: Some(reader.number(MAX_OUTPUT_SIZE, 0, 0..=u64::MAX, from_zero))
+            cleanup_after: Some(reader.number(CLEANUP_AFTER, 1800, 0..=u64::MAX))
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
+            max_output_size: Some(reader.number(MAX_OUTPUT_SIZE, 0, 0..=u64::MAX))
                 .filter(|bytes| *bytes > 0),
             log: reader.level(LOG),
         };
         for name in UNPROTECTED {
             if let Some(value) = reader.value(name) {
-                reader.problem(
-                    name,
-                    value,
-                    "this version has neither secure mode nor audit log",
-                );
+                let allowed = "this version has neither secure mode nor audit log";
+                reader.problem(name, value, allowed.into());
             }
         }
         if reader.problems.is_empty() {
@@ -164,7 +153,6 @@ impl<G: Fn(&str) -> Option<OsString>> Reader<G> {
         name: &'static str,
         default: u64,
         range: std::ops::RangeInclusive<u64>,
-        allowed: &'static str,
     ) -> T {
         let value = self.value(name);
         let number = match value.as_deref().map(parse) {
@@ -174,6 +162,10 @@ impl<G: Fn(&str) -> Option<OsString>> Reader<G> {
         if let Some(number) = number.and_then(|number| T::try_from(number).ok()) {
             return number;
         }
+        let allowed = match (*range.start(), *range.end()) {
+            (least, u64::MAX) => format!("a whole number, at least {least}"),
+            (least, most) => format!("a whole number, at least {least} and at most {most}"),
+        };
         self.problem(name, value.unwrap_or_default(), allowed);
         T::try_from(default)
             .ok()
@@ -190,7 +182,7 @@ impl<G: Fn(&str) -> Option<OsString>> Reader<G> {
             Some("info") => LevelFilter::INFO,
             Some("debug") => LevelFilter::DEBUG,
             _ => {
-                self.problem(name, value, "error, warn, info or debug");
+                self.problem(name, value, "error, warn, info or debug".into());
                 LevelFilter::WARN
             }
         }
@@ -201,7 +193,7 @@ impl<G: Fn(&str) -> Option<OsString>> Reader<G> {
         (self.get)(name).filter(|value| !value.is_empty())
     }
 
-    fn problem(&mut self, name: &'static str, value: OsString, allowed: &'static str) {
+    fn problem(&mut self, name: &'static str, value: OsString, allowed: String) {
         self.problems.push(Problem {
             name,
             value,
@@ -273,7 +265,7 @@ mod tests {
         assert_eq!(problems.len(), 5);
         assert_eq!(
             problems[0],
-            "SIDECAR_MAX_PROCESSES=\"0\" cannot be used: a whole number, at least 1"
+            "SIDECAR_MAX_PROCESSES=\"0\" cannot be used: a whole number, at least 1 and at most 1048576"
         );
         assert!(problems.iter().all(|problem| !problem.contains('\n')));
     }

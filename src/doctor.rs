@@ -10,6 +10,7 @@ mod snippets;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -127,6 +128,7 @@ fn life(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()> 
 fn death(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()> {
     report.check("a killed server leaves nothing behind", || {
         let mut client = Client::start(program, |command| {
+            usual(command);
             command.env("SIDECAR_KILL_TIMEOUT", "500");
         })
         .map_err(display)?;
@@ -141,6 +143,13 @@ fn death(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()>
         pids.iter().try_for_each(gone)
     })?;
     Ok(())
+}
+
+/// However little output a user wants to see, the checks need to see what they wait for.
+fn usual(command: &mut Command) {
+    command
+        .env_remove("SIDECAR_BUFFER_SIZE")
+        .env_remove("SIDECAR_MAX_OUTPUT_SIZE");
 }
 
 struct Report<'a, W> {

@@ -26,7 +26,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// How often a forced end looks again, at first and once it is stuck.
 const EAGER: Duration = Duration::from_millis(1);
-const PATIENT: Duration = Duration::from_millis(100);
+const PATIENT: Duration = Duration::from_secs(2);
 
 /// Runs this process as a guard until its tree is gone.
 pub fn main() -> ExitCode {

@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    SubscriptionFilter, Tool, ToolAnnotations,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult,
+    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
@@ -35,7 +36,7 @@ use crate::config::Config;
 use crate::platform;
 use crate::supervisor::{Limits, Supervisor};
 use args::{Args, Wrong};
-use transport::WireState;
+use transport::{Wire, WireState};
 
 /// What a model reads about this server before it reads about its tools.
 const INSTRUCTIONS: &str = "Runs commands that do not end by themselves (dev servers, watchers, \
@@ -45,7 +46,10 @@ const INSTRUCTIONS: &str = "Runs commands that do not end by themselves (dev ser
     when this server ends. For short commands use your own shell.";
 
 /// At the end of the input this is how long answers and trees may take.
-const FAREWELL: Duration = Duration::from_millis(1500);
+const FAREWELL: Duration = Duration::from_millis(1400);
+
+/// And so long those that say that they cannot wait any longer.
+const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// After a signal this is how long answers that are ready may take.
 const FLUSH: Duration = Duration::from_millis(50);
@@ -59,13 +63,14 @@ pub async fn serve(config: &Config) -> io::Result<()> {
         kill_timeout: config.kill_timeout,
         cleanup_after: config.cleanup_after,
     }));
-    let (closing, closed) = watch::channel(false);
+    let (closing, closed) = watch::channel(Closing::No);
     let (transport, wire, writer) = transport::open(platform::stdin()?, platform::stdout()?);
     let sidecar = Sidecar {
         supervisor: supervisor.clone(),
         max_output_size: config.max_output_size,
         tools: tools(),
         closing: closed,
+        wire: wire.clone(),
     };
     tokio::spawn(writer);
     tokio::spawn(platform::look_after_children());
@@ -78,32 +83,46 @@ pub async fn serve(config: &Config) -> io::Result<()> {
 
     let mut state = wire.state();
     let mut idle = wire.state();
-    let answered = |state: &WireState| state.open == 0 || state.broken;
     let signal = platform::shutdown_signal();
     tokio::pin!(signal);
     tokio::select! {
         name = &mut signal => {
             tracing::info!(name, "asked to end");
             supervisor.close();
-            let _ = timeout(FLUSH, idle.wait_for(answered)).await;
+            let _ = timeout(FLUSH, idle.wait_for(WireState::is_answered)).await;
             return Ok(());
         }
         _ = state.wait_for(|state| state.ended || state.broken) => {}
         _ = session => {}
     }
-    let _ = closing.send(true);
+    let _ = closing.send(Closing::Begun);
     supervisor.close();
     let farewell = async {
         // A start in flight makes a tree to wait for, a stop in flight waits for one.
-        let _ = idle.wait_for(answered).await;
+        let _ = idle.wait_for(WireState::is_answered).await;
         supervisor.all_gone().await;
-        let _ = idle.wait_for(answered).await;
+        let _ = idle.wait_for(WireState::is_answered).await;
+    };
+    let last_words = async {
+        let _ = timeout(FAREWELL, farewell).await;
+        let _ = closing.send(Closing::LastCall);
+        let _ = timeout(LAST_CALL, wire.state().wait_for(WireState::is_answered)).await;
     };
     tokio::select! {
-        _ = timeout(FAREWELL, farewell) => {}
+        () = last_words => {}
         _ = signal => {}
     }
     Ok(())
+}
+
+/// How far the end of the server has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Closing {
+    No,
+    /// The client is gone: what waits for something that may never come ends.
+    Begun,
+    /// No answer can wait any longer.
+    LastCall,
 }
 
 /// What the tools share.
@@ -112,8 +131,8 @@ struct Sidecar {
     supervisor: Arc<Supervisor>,
     max_output_size: Option<u64>,
     tools: Vec<Tool>,
-    /// True from the moment the client is gone.
-    closing: watch::Receiver<bool>,
+    closing: watch::Receiver<Closing>,
+    wire: Wire,
 }
 
 /// A call that could not be done: one plain sentence.
@@ -157,7 +176,7 @@ fn tool(
     properties: Value,
     required: &[&str],
 ) -> Tool {
-    let mut schema = rmcp::model::JsonObject::new();
+    let mut schema = JsonObject::new();
     schema.insert("type".into(), json!("object"));
     schema.insert("properties".into(), properties);
     if !required.is_empty() {
@@ -178,17 +197,27 @@ fn id_property() -> Value {
 }
 
 impl Sidecar {
+    /// Completes when the end has come so far.
+    async fn closing(&self, far: Closing) {
+        let _ = self
+            .closing
+            .clone()
+            .wait_for(|closing| *closing >= far)
+            .await;
+    }
+
     async fn call(
         &self,
         tool: &Tool,
-        arguments: Option<rmcp::model::JsonObject>,
+        arguments: Option<JsonObject>,
+        id: &RequestId,
     ) -> Result<String, Failure> {
         let args = Args::new(tool, arguments)?;
         match &*tool.name {
             "start" => start::call(self, args).await,
             "stop" => stop::call(self, args).await,
             "list" => list::call(self),
-            "output" => output::call(self, args),
+            "output" => output::call(self, args, id).await,
             "send" => send::call(self, args).await,
             "status" => status::call(self, args),
             other => unreachable!("{other} is listed but has no code"),
@@ -210,6 +239,19 @@ async fn contained(
 }
 
 impl ServerHandler for Sidecar {
+    /// As rmcp does it, but a session goes on under the version that was agreed upon, not under
+    /// the one that was asked for. rmcp itself heeds that only for the first handshake.
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let result = self.negotiate_initialize(&request)?;
+        request.protocol_version = result.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(result)
+    }
+
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(
@@ -234,7 +276,7 @@ impl ServerHandler for Sidecar {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = self.get_tool(&request.name) else {
             let names: Vec<_> = self.tools.iter().map(|tool| &*tool.name).collect();
@@ -246,7 +288,7 @@ impl ServerHandler for Sidecar {
             return Err(ErrorData::invalid_params(message, None));
         };
         let sidecar = self.clone();
-        let call = async move { sidecar.call(&tool, request.arguments).await };
+        let call = async move { sidecar.call(&tool, request.arguments, &context.id).await };
         Ok(contained(call).await.into())
     }
 
@@ -256,10 +298,9 @@ impl ServerHandler for Sidecar {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut closing = self.closing.clone();
         tokio::select! {
             () = subscription.cancelled() => {}
-            _ = closing.wait_for(|closing| *closing) => {}
+            () = self.closing(Closing::Begun) => {}
         }
         Ok(())
     }

@@ -58,6 +58,14 @@ impl Output {
         own.push(bytes, own_room);
     }
 
+    /// Notes that nothing more will come on a stream: what looks unfinished is.
+    pub fn end(&mut self, stream: Stream) {
+        match stream {
+            Stream::Out => self.out.ended = true,
+            Stream::Err => self.err.ended = true,
+        }
+    }
+
     /// Bytes held and shown, both streams.
     pub fn size(&self) -> usize {
         let (out, err) = self.shown();

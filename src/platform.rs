@@ -17,6 +17,7 @@
 //! - [`look_after_children`]: reaps what ends; never completes.
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
 //! - [`shell`]: how a command string is run here.
+//! - [`can_enter`]: whether a directory can be made the working directory.
 //!
 //! For a guard (no tokio):
 //! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
@@ -55,16 +56,16 @@ use crate::guard::protocol::{Exit, FRAME};
 
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, is_alive, os_from_bytes, os_to_bytes, prepare, role,
-    shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
+    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, is_alive, os_from_bytes, os_to_bytes, prepare, role,
-    shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
+    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
 };
 
-pub use system::{CONTAINMENT, Host, end_strays, look_after_children};
+pub use system::{CONTAINMENT, Host, end_strays};
 
 /// What the end of a tree is sure to reach here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,6 +53,11 @@ pub enum StartError {
     /// The guard could not run the command.
     #[error("it could not be run: {0}")]
     Spawn(io::Error),
+    /// The system takes only so much with a command.
+    #[error(
+        "argument list too long: command and env are larger than the system takes; pass large data through a file"
+    )]
+    TooLarge,
 }
 
 #[derive(Debug)]
@@ -80,7 +85,11 @@ impl Process {
         let pid = match frames.next(&ends.control).await {
             Some(FromGuard::Spawned(pid)) => pid,
             Some(FromGuard::Failed(errno)) => {
-                return Err(StartError::Spawn(io::Error::from_raw_os_error(errno)));
+                let error = io::Error::from_raw_os_error(errno);
+                return Err(match error.kind() {
+                    io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
+                    _ => StartError::Spawn(error),
+                });
             }
             _ => return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into())),
         };
@@ -286,6 +295,7 @@ impl Task {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(0) | Err(_) => {
                     *end = None;
+                    lock(&self.output).end(stream);
                     return;
                 }
             }

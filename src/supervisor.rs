@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::platform;
 use crate::process::command::Command;
 use crate::process::input::InputError;
 use crate::process::state::{Life, State, Uptime};
@@ -36,6 +37,9 @@ pub enum Error {
     /// The command is blank.
     #[error("command is empty: give a command line for the shell, such as \"npm run dev\"")]
     EmptyCommand,
+    /// The name is no name for people.
+    #[error("name must be at most {LONGEST_NAME} characters, and none of them a control character")]
+    BadName,
     /// The name could be taken for an id.
     #[error("name {0:?} looks like an id, which only the server gives: use another name")]
     NameIsId(String),
@@ -43,7 +47,7 @@ pub enum Error {
     #[error("name is empty: give a name or leave it out")]
     EmptyName,
     /// There is no such directory.
-    #[error("cwd {0:?} is not an existing directory: {1}; nothing was started")]
+    #[error("cwd {0:?} cannot be used: {1}; give an existing directory. Nothing was started")]
     Cwd(String, String),
     /// The name belongs to another process.
     #[error(
@@ -62,7 +66,7 @@ pub enum Error {
     },
     /// No slot is free.
     #[error(
-        "{limit} processes are alive and SIDECAR_MAX_PROCESSES allows no more: stop one of them first ({alive})"
+        "SIDECAR_MAX_PROCESSES allows {limit} processes at once, and so many are alive: stop one of them first ({alive})"
     )]
     Limit {
         /// The limit.
@@ -162,6 +166,21 @@ enum Place {
     Filled(Arc<Process>),
 }
 
+/// More names in one sentence help nobody.
+const MOST_NAMED: usize = 10;
+
+/// Names are read in lists and sentences.
+const LONGEST_NAME: usize = 100;
+
+impl Entry {
+    fn process(&self) -> Option<&Arc<Process>> {
+        match &self.place {
+            Place::Filled(process) => Some(process),
+            Place::Taken(_) => None,
+        }
+    }
+}
+
 impl Supervisor {
     /// Of a server with these limits.
     pub fn new(limits: Limits) -> Self {
@@ -187,7 +206,7 @@ impl Supervisor {
                 Taken::Busy(mut other) => drop(other.changed().await),
             }
         };
-        let line = command.line.clone();
+        let line = command.label();
         let Limits {
             buffer_size,
             kill_timeout,
@@ -265,7 +284,7 @@ impl Supervisor {
             .or_else(|| named().next())
             .cloned()
             .ok_or_else(|| Error::NotFound {
-                wanted: wanted.into(),
+                wanted: short(wanted),
                 known: registry.known(),
             })
     }
@@ -327,11 +346,13 @@ impl Supervisor {
         }
         let limit = self.limits.max_processes;
         if registry.living().count() + registry.starting().count() >= limit {
-            let alive: Vec<_> = registry
-                .living()
-                .take(10)
-                .map(|process| called(process))
-                .collect();
+            let starting = registry
+                .entries
+                .iter()
+                .filter(|entry| entry.process().is_none());
+            let starting = starting.map(|entry| format!("{}, which is starting", entry.id));
+            let alive = registry.living().map(|process| called(process));
+            let alive: Vec<_> = alive.chain(starting).take(MOST_NAMED).collect();
             return Err(Error::Limit {
                 limit,
                 alive: alive.join(", "),
@@ -364,10 +385,7 @@ enum Taken {
 
 impl Registry {
     fn processes(&self) -> impl DoubleEndedIterator<Item = &Arc<Process>> {
-        self.entries.iter().filter_map(|entry| match &entry.place {
-            Place::Filled(process) => Some(process),
-            Place::Taken(_) => None,
-        })
+        self.entries.iter().filter_map(Entry::process)
     }
 
     /// Those whose tree lives.
@@ -412,16 +430,15 @@ impl Registry {
 
     /// Whom an error may name instead, as the rest of a sentence.
     fn known(&self) -> String {
-        const MOST: usize = 10;
         let known: Vec<_> = self
             .processes()
             .rev()
-            .take(MOST)
+            .take(MOST_NAMED)
             .map(|process| called(process))
             .collect();
         match self.processes().count() {
             0 => "; nothing was started or everything is forgotten".into(),
-            count if count > MOST => format!("; the newest are {}", known.join(", ")),
+            count if count > MOST_NAMED => format!("; the newest are {}", known.join(", ")),
             _ => format!("; there are {}", known.join(", ")),
         }
     }
@@ -442,6 +459,9 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     }
     match name {
         Some(name) if name.trim().is_empty() => return Err(Error::EmptyName),
+        Some(name) if name.chars().count() > LONGEST_NAME || name.contains(char::is_control) => {
+            return Err(Error::BadName);
+        }
         Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
         _ => {}
     }
@@ -449,12 +469,24 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
         return Ok(());
     };
     let reason = match std::fs::metadata(cwd) {
-        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.is_dir() => match platform::can_enter(cwd) {
+            Ok(()) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
         Ok(_) => "it is a file".into(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "it does not exist".into(),
         Err(error) => error.to_string(),
     };
-    Err(Error::Cwd(Path::display(cwd).to_string(), reason))
+    Err(Error::Cwd(short(&Path::display(cwd).to_string()), reason))
+}
+
+/// The beginning of what a caller gave, for a sentence.
+fn short(text: &str) -> String {
+    const LONGEST: usize = 120;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into(),
+    }
 }
 
 fn is_id(name: &str) -> bool {

@@ -87,6 +87,15 @@ impl Args {
         }
     }
 
+    /// Yes or no.
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Wrong> {
+        match self.values.remove(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(wrong_type(name, "true or false", &other)),
+        }
+    }
+
     /// A number of something; also as `5.0` or `"5"`.
     pub(super) fn count(&mut self, name: &'static str) -> Result<Option<u64>, Wrong> {
         let Some(value) = self.values.remove(name) else {

@@ -8,147 +8,287 @@
 
 mod id;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use rmcp::model::ClientJsonRpcMessage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 pub(super) use id::IdScan;
 
-/// What to do with a line, or with an element of a batch.
+/// What came on a line.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// A request or a notification.
-    Message(Box<ClientJsonRpcMessage>),
-    /// Nothing to do.
-    Nothing,
-    /// This answer, as it stands.
-    Answer(Value),
-    /// Several of the others, answered together.
-    Batch(Vec<Line>),
+    /// Messages that are answered each by itself: one, or none, or several that a client forgot
+    /// to put on lines of their own.
+    Separate(Vec<Message>),
+    /// Messages that are answered together.
+    Batch(Vec<Message>),
+}
+
+/// What to do with a message.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Let it be answered by whoever knows the method.
+    Request(Request),
+    /// The client does not want the answer to the request with this id.
+    Cancelled(Value),
+    /// Give this answer.
+    Answer(String),
+}
+
+/// A request that has the form of one.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// The id as it was written, to be given back like that.
+    pub(super) id: String,
+    /// The id as a value, to be compared with.
+    pub(super) same_as: Value,
+    /// Whether it opens a session with a handshake.
+    pub(super) opens: bool,
+    /// Whether it stands for itself: it needs no session.
+    pub(super) free: bool,
+    body: Map<String, Value>,
 }
 
 /// JSON-RPC error codes.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
+
+/// No client needs a longer id, and no method has a longer name.
+const LONGEST_NAME: usize = 1024;
 
 /// Reads one line.
 pub(super) fn read(line: &[u8]) -> Line {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_start_matches('\u{feff}').trim();
-    if text.is_empty() {
-        return Line::Nothing;
+    let batch = text.starts_with('[');
+    // Within a batch, what stands between the messages is not looked at too closely.
+    let between = |c: char| c.is_whitespace() || batch && matches!(c, '[' | ']' | ',');
+    let mut messages = Vec::new();
+    let mut rest = text.trim_start_matches(between);
+    while !rest.is_empty() {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        match values.next() {
+            Some(Ok(value)) => {
+                messages.extend(message(value.get()));
+                rest = rest[values.byte_offset()..].trim_start_matches(between);
+            }
+            Some(Err(reason)) => {
+                let mut scan = IdScan::default();
+                scan.feed(rest.as_bytes());
+                messages.extend(malformed(scan, &format!("this line is not JSON: {reason}")));
+                break;
+            }
+            None => break,
+        }
     }
+    match (batch, messages.is_empty()) {
+        (true, true) if text.trim_start_matches(between).is_empty() => {
+            Line::Separate(vec![refusal(
+                "null",
+                INVALID_REQUEST,
+                "a batch must not be empty",
+            )])
+        }
+        (true, _) => Line::Batch(messages),
+        (false, _) => Line::Separate(messages),
+    }
+}
+
+/// The answer to what could not be read, from what was seen of it.
+pub(super) fn malformed(scan: IdScan, reason: &str) -> Option<Message> {
+    match scan.finish() {
+        id::Seen::Response => None,
+        id::Seen::Request(id) => Some(refusal(
+            id.as_deref().unwrap_or("null"),
+            PARSE_ERROR,
+            reason,
+        )),
+    }
+}
+
+impl Request {
+    /// The message for rmcp, under an id of our own; or an answer, where its parameters have not
+    /// the form that its method needs.
+    pub(super) fn message(mut self, id: i64) -> Result<ClientJsonRpcMessage, Message> {
+        self.body.insert("id".into(), json!(id));
+        serde_json::from_value(Value::Object(self.body)).map_err(|reason| {
+            let reason = format!("the message cannot be understood: {reason}");
+            refusal(&self.id, INVALID_PARAMS, &reason)
+        })
+    }
+
+    /// The answer to a request that needs a session where there is none.
+    pub(super) fn without_session(&self) -> Message {
+        let reason = "request _meta is missing or has malformed required fields: \
+            io.modelcontextprotocol/protocolVersion, io.modelcontextprotocol/clientCapabilities; \
+            without them a session must be opened with initialize first";
+        refusal(&self.id, INVALID_PARAMS, reason)
+    }
+}
+
+fn message(text: &str) -> Option<Message> {
     let parsed = serde_json::from_str(text)
         .or_else(|error| serde_json::from_str(&replace_lone_surrogates(text)).map_err(|_| error));
-    match parsed {
-        Ok(Value::Array(elements)) if elements.is_empty() => Line::Answer(error(
-            &Value::Null,
-            INVALID_REQUEST,
-            "a batch must not be empty",
-        )),
-        Ok(Value::Array(elements)) => Line::Batch(elements.into_iter().map(message).collect()),
-        Ok(value) => message(value),
+    let mut body = match parsed {
+        Ok(Value::Object(body)) => body,
+        Ok(_) => {
+            return Some(refusal(
+                "null",
+                INVALID_REQUEST,
+                "a message must be an object",
+            ));
+        }
         Err(reason) => {
             let mut scan = IdScan::default();
             scan.feed(text.as_bytes());
-            malformed(scan, &format!("this line is not JSON: {reason}"))
+            return malformed(scan, &format!("this message cannot be read: {reason}"));
         }
-    }
-}
-
-/// The answer to a line that could not be read, from what was seen of it.
-pub(super) fn malformed(scan: IdScan, reason: &str) -> Line {
-    match scan.finish() {
-        id::Seen::Response => Line::Nothing,
-        id::Seen::Request(id) => {
-            Line::Answer(error(&id.unwrap_or(Value::Null), PARSE_ERROR, reason))
-        }
-    }
-}
-
-fn message(value: Value) -> Line {
-    let Value::Object(mut object) = value else {
-        return Line::Answer(error(
-            &Value::Null,
-            INVALID_REQUEST,
-            "a message must be an object",
-        ));
     };
-    if !object.contains_key("method")
-        && (object.contains_key("result") || object.contains_key("error"))
-    {
-        return Line::Nothing;
-    }
-    let id = object.get("id").cloned();
-    let has_method = object.get("method").is_some_and(Value::is_string);
-    let refuse = |code, reason: &str| match &id {
-        // A notification is never answered, but what is no message at all is.
-        None if has_method => Line::Nothing,
-        _ => Line::Answer(error(id.as_ref().unwrap_or(&Value::Null), code, reason)),
-    };
-    if object.get("jsonrpc") != Some(&json!("2.0")) {
-        return refuse(INVALID_REQUEST, "\"jsonrpc\" must be \"2.0\"");
-    }
-    if !has_method {
-        return refuse(INVALID_REQUEST, "\"method\" must be a string");
-    }
-    match &id {
-        None | Some(Value::String(_)) => {}
-        Some(Value::Number(number)) if number.is_i64() => {}
-        Some(Value::Number(number)) if whole(number).is_some() => {
-            object.insert("id".into(), json!(whole(number)));
-        }
-        Some(_) => {
-            return refuse(
-                INVALID_REQUEST,
-                "\"id\" must be a string or an integer of 64 bits",
-            );
-        }
-    }
-    if let Some(reason) = wrong_call(&object) {
-        return refuse(INVALID_PARAMS, reason);
-    }
-    match serde_json::from_value(Value::Object(object)) {
-        Ok(message) => Line::Message(Box::new(message)),
-        Err(reason) => refuse(
-            INVALID_PARAMS,
-            &format!("the message cannot be understood: {reason}"),
-        ),
-    }
-}
-
-/// What is wrong with a `tools/call` before any tool is asked.
-fn wrong_call(object: &Map<String, Value>) -> Option<&'static str> {
-    if object.get("method") != Some(&json!("tools/call")) {
+    if !body.contains_key("method") && (body.contains_key("result") || body.contains_key("error")) {
         return None;
     }
-    let Some(Value::Object(params)) = object.get("params") else {
-        return Some("\"params\" of tools/call must be an object with \"name\" and \"arguments\"");
+    let Some(same_as) = body.get("id").cloned() else {
+        return notification(&body);
     };
-    if !params.get("name").is_some_and(Value::is_string) {
-        return Some("\"params.name\" of tools/call must be a string, the tool's name");
+    let id = as_written(&same_as, text);
+    let refuse = |code, reason: &str| Some(refusal(&id, code, reason));
+    if body.get("jsonrpc") != Some(&json!("2.0")) {
+        return refuse(INVALID_REQUEST, "\"jsonrpc\" must be \"2.0\"");
     }
-    match params.get("arguments") {
-        None | Some(Value::Null | Value::Object(_)) => None,
-        Some(_) => Some("\"params.arguments\" of tools/call must be an object"),
+    let Some(method) = body.get("method").and_then(Value::as_str) else {
+        return refuse(INVALID_REQUEST, "\"method\" must be a string");
+    };
+    if !(same_as.is_string() || same_as.is_number()) || id.len() > LONGEST_NAME {
+        return refuse(INVALID_REQUEST, "\"id\" must be a short string or a number");
+    }
+    if method.len() > LONGEST_NAME {
+        return refuse(METHOD_NOT_FOUND, "there is no method with so long a name");
+    }
+    if let Some(reason) = wrong_params(method, body.get("params")) {
+        return refuse(INVALID_PARAMS, reason);
+    }
+    let version = body.get("params").and_then(|params| {
+        params
+            .get("_meta")?
+            .get("io.modelcontextprotocol/protocolVersion")
+    });
+    let (opens, free) = (
+        method == "initialize",
+        method == "ping" || version.is_some(),
+    );
+    numbers_as_written(&mut body, text);
+    Some(Message::Request(Request {
+        id,
+        same_as,
+        opens,
+        free,
+        body,
+    }))
+}
+
+/// The one notification that means something here. What is no message at all is answered.
+fn notification(body: &Map<String, Value>) -> Option<Message> {
+    match body.get("method") {
+        Some(Value::String(method)) if method == "notifications/cancelled" => Some(
+            Message::Cancelled(body.get("params")?.get("requestId")?.clone()),
+        ),
+        Some(Value::String(_)) => None,
+        _ => Some(refusal(
+            "null",
+            INVALID_REQUEST,
+            "\"method\" must be a string",
+        )),
     }
 }
 
-/// An integer that was written as a fraction, such as `18.0`.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked first"
-)]
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    number
-        .as_f64()
-        .filter(|value| value.fract() == 0.0 && value.abs() <= EXACT)
-        .map(|value| value as i64)
+/// An id as its client has written it: a number that is parsed may lose digits.
+fn as_written(id: &Value, text: &str) -> String {
+    if id.is_f64() {
+        let mut scan = IdScan::default();
+        scan.feed(text.as_bytes());
+        if let id::Seen::Request(Some(id)) = scan.finish() {
+            return id;
+        }
+    }
+    id.to_string()
 }
 
-fn error(id: &Value, code: i32, message: &str) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+/// A number for a variable is its JSON text: `1.10` is a version to somebody, not `1.1`.
+fn numbers_as_written(body: &mut Map<String, Value>, text: &str) {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        params: Params<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: Arguments<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Arguments<'a> {
+        #[serde(borrow)]
+        env: HashMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let env = body
+        .get_mut("params")
+        .and_then(|params| params.get_mut("arguments")?.get_mut("env")?.as_object_mut());
+    let Some(env) = env.filter(|env| env.values().any(Value::is_number)) else {
+        return;
+    };
+    let Ok(call) = serde_json::from_str::<Call>(text) else {
+        return;
+    };
+    for (key, value) in env.iter_mut().filter(|(_, value)| value.is_number()) {
+        if let Some(written) = call.params.arguments.env.get(key.as_str()) {
+            *value = Value::String(written.get().to_owned());
+        }
+    }
+}
+
+/// What is wrong with parameters that rmcp would take for those of a method it does not know.
+fn wrong_params(method: &str, params: Option<&Value>) -> Option<&'static str> {
+    let params = params.unwrap_or(&Value::Null);
+    let is = |key: &str, form: fn(&Value) -> bool| params.get(key).is_some_and(form);
+    match method {
+        "tools/call" if !params.is_object() => {
+            Some("\"params\" of tools/call must be an object with \"name\" and \"arguments\"")
+        }
+        "tools/call" if !is("name", Value::is_string) => {
+            Some("\"params.name\" of tools/call must be a string, the tool's name")
+        }
+        "tools/call" => match params.get("arguments") {
+            None | Some(Value::Null | Value::Object(_)) => None,
+            Some(_) => Some("\"params.arguments\" of tools/call must be an object"),
+        },
+        "initialize"
+            if !(is("protocolVersion", Value::is_string)
+                && is("capabilities", Value::is_object)
+                && is("clientInfo", Value::is_object)) =>
+        {
+            Some(
+                "\"params\" of initialize must have \"protocolVersion\", a string, and \"capabilities\" and \
+                 \"clientInfo\", objects",
+            )
+        }
+        "subscriptions/listen" if !is("notifications", Value::is_object) => {
+            Some("\"params.notifications\" of subscriptions/listen must be an object")
+        }
+        _ => None,
+    }
+}
+
+fn refusal(id: &str, code: i32, message: &str) -> Message {
+    let message = Value::from(message);
+    Message::Answer(format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#
+    ))
 }
 
 /// JavaScript clients escape half of a character when they cut text in the middle of it.
@@ -185,50 +325,72 @@ fn unit(escape: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn answer(line: &str) -> Value {
+    fn messages(line: &str) -> Vec<Message> {
         match read(line.as_bytes()) {
-            Line::Answer(value) => value,
-            other => panic!("{line}: {other:?}"),
+            Line::Separate(messages) | Line::Batch(messages) => messages,
         }
     }
 
+    fn answers(line: &str) -> Vec<Value> {
+        let parse = |message| match message {
+            Message::Answer(text) => serde_json::from_str(&text).unwrap(),
+            other => panic!("{line}: {other:?}"),
+        };
+        messages(line).into_iter().map(parse).collect()
+    }
+
     fn code(line: &str) -> (Value, i64) {
-        let answer = answer(line);
+        let [answer] = &answers(line)[..] else {
+            panic!("{line}")
+        };
         (
             answer["id"].clone(),
             answer["error"]["code"].as_i64().unwrap(),
         )
     }
 
+    fn ids(line: &str) -> Vec<String> {
+        let id = |message| match message {
+            Message::Request(request) => request.id,
+            Message::Answer(text) => {
+                serde_json::from_str::<Value>(&text).unwrap()["id"].to_string()
+            }
+            Message::Cancelled(id) => format!("cancel {id}"),
+        };
+        messages(line).into_iter().map(id).collect()
+    }
+
     #[test]
-    fn requests_and_notifications_are_messages() {
-        for line in [
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
-            r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"list"}}"#,
-            r#"{"jsonrpc":"2.0","id":18.0,"method":"ping"}"#,
-            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
-            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r",
+    fn ids_are_kept_as_they_were_written() {
+        for id in [
+            "1",
+            "-5",
+            "\"a\"",
+            "18.0",
+            "18446744073709551616",
+            "1e300",
+            "0.10",
+            "\"☃\"",
         ] {
-            assert!(matches!(read(line.as_bytes()), Line::Message(_)), "{line}");
+            assert_eq!(
+                ids(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)),
+                [id]
+            );
         }
     }
 
     #[test]
     fn what_is_not_json_is_answered_with_the_id_that_can_be_seen() {
         assert_eq!(code("this is not json"), (Value::Null, -32700));
-        assert_eq!(
-            code(r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":{"#),
-            (json!(5), -32700)
-        );
+        let cut = r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":{"#;
+        assert_eq!(code(cut), (json!(5), -32700));
         assert_eq!(
             code(r#"{"method":"x","params":{"id":9},"id":"b""#),
             (json!("b"), -32700)
         );
-        let deep = format!(
-            r#"{{"id":7,"method":"ping","params":{}{}}}"#,
-            "[".repeat(100_000),
-            "]".repeat(100_000)
-        );
+        assert_eq!(code(r#"{"id":13 "method":"ping"}"#), (json!(13), -32700));
+        let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+        let deep = format!(r#"{{"id":7,"method":"ping","params":{open}{close}}}"#);
         assert_eq!(code(&deep), (json!(7), -32700));
     }
 
@@ -248,12 +410,8 @@ mod tests {
             (Value::Null, -32600)
         );
         assert_eq!(
-            code(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#),
-            (json!(1.5), -32600)
-        );
-        assert_eq!(
-            code(r#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}"#).1,
-            -32600
+            code(r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#),
+            (json!([1]), -32600)
         );
         assert_eq!(code("[]"), (Value::Null, -32600));
         assert_eq!(code("17"), (Value::Null, -32600));
@@ -261,18 +419,28 @@ mod tests {
     }
 
     #[test]
-    fn a_call_with_wrong_parameters_says_which() {
-        for (params, word) in [
-            ("[]", "params"),
-            (r#"{"arguments":{}}"#, "name"),
-            (r#"{"name":"list","arguments":"x"}"#, "arguments"),
-            (r#"{"name":"list","arguments":[]}"#, "arguments"),
+    fn wrong_parameters_are_named() {
+        for (method, params, word) in [
+            ("tools/call", "[]", "params"),
+            ("tools/call", r#"{"arguments":{}}"#, "name"),
+            (
+                "tools/call",
+                r#"{"name":"list","arguments":"x"}"#,
+                "arguments",
+            ),
+            (
+                "tools/call",
+                r#"{"name":"list","arguments":[]}"#,
+                "arguments",
+            ),
+            ("initialize", "{}", "protocolVersion"),
+            ("subscriptions/listen", "{}", "notifications"),
         ] {
             let line =
-                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
             assert_eq!(code(&line), (json!(1), -32602));
             assert!(
-                answer(&line)["error"]["message"]
+                answers(&line)[0]["error"]["message"]
                     .as_str()
                     .unwrap()
                     .contains(word)
@@ -281,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_and_bad_notifications_are_left_alone() {
+    fn responses_and_other_notifications_are_left_alone() {
         for line in [
             "",
             "  \r",
@@ -290,35 +458,64 @@ mod tests {
             r#"{"jsonrpc":"1.0","method":"note"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"#,
         ] {
-            assert!(matches!(read(line.as_bytes()), Line::Nothing), "{line}");
+            assert!(messages(line).is_empty(), "{line}");
         }
     }
 
     #[test]
-    fn a_batch_is_its_elements() {
-        let Line::Batch(elements) =
-            read(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},1,{"jsonrpc":"2.0","method":"x"}]"#)
-        else {
+    fn a_batch_is_its_elements_however_it_is_put_together() {
+        let (one, two) = (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#,
+        );
+        for line in [
+            format!("[{one},{two}]"),
+            format!("[{one},{two},]"),
+            format!("[{one} {two}"),
+            format!("[[{one}],{two}]"),
+        ] {
+            assert!(matches!(read(line.as_bytes()), Line::Batch(_)), "{line}");
+            assert_eq!(ids(&line), ["1", "2"], "{line}");
+        }
+        assert_eq!(ids(&format!("{one}{two}")), ["1", "2"]);
+        assert_eq!(ids(&format!("{one} nonsense")), ["1", "null"]);
+        assert_eq!(ids(&format!("[{one},1,{two}]")), ["1", "null", "2"]);
+    }
+
+    #[test]
+    fn a_cancelled_request_is_named() {
+        let cancel =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}"#;
+        assert_eq!(ids(cancel), ["cancel \"x\""]);
+    }
+
+    fn body(line: &[u8]) -> Value {
+        let Line::Separate(mut messages) = read(line) else {
             panic!()
         };
-        assert!(matches!(
-            elements[..],
-            [Line::Message(_), Line::Answer(_), Line::Message(_)]
-        ));
+        let Some(Message::Request(request)) = messages.pop() else {
+            panic!()
+        };
+        Value::Object(request.body)
     }
 
     #[test]
     fn bad_utf8_and_half_characters_are_replaced() {
-        let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}";
-        assert!(matches!(read(line), Line::Message(_)));
+        let line = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}\r";
+        assert_eq!(body(line)["params"]["name"], "\u{fffd}");
         let line = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a\ud83d","arguments":{"x":"\\ud83d \ud83d\ude00 \udc00"}}}"#;
-        let Line::Message(message) = read(line.as_bytes()) else {
-            panic!()
-        };
-        let text = serde_json::to_string(&message).unwrap();
-        assert!(
-            text.contains("a\u{fffd}") && text.contains("\\\\ud83d 😀 \u{fffd}"),
-            "{text}"
+        let params = &body(line.as_bytes())["params"];
+        assert_eq!(params["name"], "a\u{fffd}");
+        assert_eq!(params["arguments"]["x"], "\\ud83d 😀 \u{fffd}");
+    }
+
+    #[test]
+    fn numbers_for_variables_stay_as_they_were_written() {
+        let line = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start","arguments":{"env":{"A":1.10,"B":1e2,"C":"x","D":true,"E":12345678901234567890123}}}}"#;
+        let env = &body(line.as_bytes())["params"]["arguments"]["env"];
+        assert_eq!(
+            env,
+            &json!({ "A": "1.10", "B": "1e2", "C": "x", "D": true, "E": "12345678901234567890123" })
         );
     }
 }

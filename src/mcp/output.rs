@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rmcp::model::Tool;
+use rmcp::model::{RequestId, Tool};
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,6 +23,7 @@ pub(super) fn tool() -> Tool {
             "id": super::id_property(),
             "tail": { "type": "integer", "description": "Only the last N lines of each stream" },
             "maxBytes": { "type": "integer", "description": "Only the newest N bytes in all" },
+            "raw": { "type": "boolean", "description": "With escape sequences, as it was written" },
         }),
         &["id"],
     )
@@ -40,23 +41,33 @@ struct Answer {
     total_bytes: Option<u64>,
 }
 
-pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+pub(super) async fn call(
+    sidecar: &Sidecar,
+    mut args: Args,
+    id: &RequestId,
+) -> Result<String, Failure> {
     let wanted = args.needed_text("id")?;
     let limit = |count: &u64| *count > 0;
     let tail = args.count("tail")?.filter(limit);
     let max_bytes = args.count("maxBytes")?.filter(limit);
     let max_bytes = max_bytes.into_iter().chain(sidecar.max_output_size).min();
+    let raw = args.flag("raw")?.unwrap_or(false);
     let process = sidecar.supervisor.find(&wanted)?;
+    // Made only when the client has read most of what was made before: an answer may be large.
+    sidecar.wire.room().await;
     let view = process.output(&Request {
         tail,
         max_bytes,
         max_wire: Some(MAX_WIRE),
+        raw,
     });
-    answer(&Answer {
+    let answer = answer(&Answer {
         stdout: view.stdout,
         stderr: view.stderr,
         uptime: process.life().uptime(Instant::now()).to_string(),
         truncated: view.cut_from.map(|_| true),
         total_bytes: view.cut_from,
-    })
+    })?;
+    sidecar.wire.reserve(id, answer.len());
+    Ok(answer)
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
-use super::{Failure, Sidecar, answer};
+use super::{Closing, Failure, Sidecar, answer};
 
 pub(super) fn tool() -> Tool {
     super::tool(
@@ -28,7 +28,14 @@ struct Answer<'a> {
 
 pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
     let wanted = args.needed_text("id")?;
-    let (process, life) = sidecar.supervisor.stop(&wanted).await?;
+    let (process, life) = tokio::select! {
+        stopped = sidecar.supervisor.stop(&wanted) => stopped?,
+        () = sidecar.closing(Closing::LastCall) => {
+            return Err(Failure(format!(
+                "{wanted} is still ending when this server does; its guard ends it, by force after its time"
+            )));
+        }
+    };
     answer(&Answer {
         id: &process.id,
         exit_code: life.exit_code(),

@@ -1,78 +1,55 @@
 //! The wire: one JSON-RPC message a line, from the client's end to rmcp and back.
 //!
-//! rmcp's own transport drops what it cannot parse, so this one stands in its place. It keeps
-//! account of what is in flight, because at the end of the input what was asked is still answered,
-//! and because rmcp, left to itself, would wait for an open subscription.
+//! rmcp's own transport drops what it cannot parse, so this one stands in its place. It gives each
+//! request a number of its own and keeps the client's id for the answer, so that ids come back as
+//! they were written and may even be used twice. It opens rmcp's session itself, so that both
+//! eras of the protocol can be spoken from the first line on. And it keeps account of what is in
+//! flight, because at the end of the input what was asked is still answered.
 //!
 //! Nothing here waits for the client to read: answers go into a queue that one task writes out.
+//! What keeps a client that asks without reading from filling the memory is that its requests are
+//! taken only while there is [room](Wire::room) for answers.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod wire;
+
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rmcp::RoleServer;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-};
-use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, watch};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use super::line::{self, IdScan, Line};
+use super::line::{self, IdScan, Line, Message, Request};
+use wire::Batch;
+
+pub(super) use wire::{Wire, WireState};
 
 /// A longer line is answered with an error and not kept.
 const LONGEST_LINE: usize = 16 << 20;
 
-/// A client that leaves so much unread reads nothing any more.
-const MOST_UNREAD: usize = 64 << 20;
+/// What may be read ahead while there is no room for answers.
+const MOST_AHEAD: usize = 2 * LONGEST_LINE;
 
 /// The server's side of the wire, for rmcp.
 #[derive(Debug)]
 pub(super) struct Transport<R> {
     input: R,
-    /// What was read and is not a whole line yet.
+    /// What was read and not looked at yet.
     buffer: Vec<u8>,
-    /// Where in the buffer no newline was found so far.
+    /// How much of the buffer was taken.
+    taken: usize,
+    /// Up to where the buffer holds no newline that was not taken.
     searched: usize,
     /// A line that is too long to keep.
     skipped: Option<IdScan>,
+    /// Nothing more will be read.
+    ended: bool,
+    /// Whether the client has opened a session.
+    opened: bool,
     messages: VecDeque<ClientJsonRpcMessage>,
     wire: Wire,
-}
-
-/// What everybody may know and do about the wire.
-#[derive(Debug, Clone)]
-pub(super) struct Wire {
-    outbox: mpsc::UnboundedSender<Vec<u8>>,
-    flight: Arc<Mutex<Flight>>,
-    state: watch::Sender<WireState>,
-}
-
-/// How the wire stands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct WireState {
-    /// The client has said its last word.
-    pub(super) ended: bool,
-    /// The client hears nothing any more.
-    pub(super) broken: bool,
-    /// Requests without an answer and answers that are not written out.
-    pub(super) open: usize,
-}
-
-#[derive(Debug, Default)]
-struct Flight {
-    asked: HashSet<RequestId>,
-    /// The batch that a request came in.
-    batches: HashMap<RequestId, Arc<Mutex<Batch>>>,
-    /// Answers in the outbox, and their bytes.
-    unwritten: usize,
-    unwritten_bytes: usize,
-}
-
-#[derive(Debug, Default)]
-struct Batch {
-    missing: usize,
-    answers: Vec<Vec<u8>>,
 }
 
 /// Opens the wire. The second value writes out what is answered; it must be run as a task.
@@ -80,111 +57,33 @@ pub(super) fn open<R, W: AsyncWrite + Unpin>(
     input: R,
     output: W,
 ) -> (Transport<R>, Wire, impl Future<Output = ()>) {
-    let (outbox, answers) = mpsc::unbounded_channel();
-    let wire = Wire {
-        outbox,
-        flight: Arc::default(),
-        state: watch::Sender::default(),
-    };
+    let (wire, writer) = Wire::new(output);
     let transport = Transport {
         input,
         buffer: Vec::new(),
+        taken: 0,
         searched: 0,
         skipped: None,
-        messages: VecDeque::new(),
+        ended: false,
+        opened: false,
+        messages: handshake().into_iter().collect(),
         wire: wire.clone(),
     };
-    let writer = write_out(answers, output, wire.clone());
     (transport, wire, writer)
 }
 
-impl Wire {
-    /// To wait for the end, or for nothing to be in flight.
-    pub(super) fn state(&self) -> watch::Receiver<WireState> {
-        self.state.subscribe()
-    }
-
-    fn ask(&self, id: &RequestId) {
-        self.change(|flight| {
-            flight.asked.insert(id.clone());
-        });
-    }
-
-    /// The client does not want this answer any more, and rmcp will not give it.
-    /// Whether it was in flight at all.
-    fn cancel(&self, id: &RequestId) -> bool {
-        let mut known = false;
-        self.change(|flight| known = flight.asked.remove(id));
-        if known {
-            self.deliver(Some(id), None);
-        }
-        known
-    }
-
-    fn answer(&self, message: &ServerJsonRpcMessage) {
-        let id = match message {
-            JsonRpcMessage::Response(response) => Some(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            _ => None,
-        };
-        match serde_json::to_vec(message) {
-            Ok(json) => self.deliver(id, Some(json)),
-            Err(error) => tracing::error!(%error, "an answer could not be written as JSON"),
-        }
-        if let Some(id) = id {
-            self.change(|flight| {
-                flight.asked.remove(id);
-            });
-        }
-    }
-
-    /// Sends an answer on its way, or puts it to the others of its batch.
-    fn deliver(&self, id: Option<&RequestId>, json: Option<Vec<u8>>) {
-        let batch = id.and_then(|id| self.flight().batches.remove(id));
-        match (batch, json) {
-            (Some(batch), json) => self.deliver_part(&batch, json),
-            (None, Some(json)) => self.post(json),
-            (None, None) => {}
-        }
-    }
-
-    fn deliver_part(&self, batch: &Mutex<Batch>, json: Option<Vec<u8>>) {
-        let mut batch = lock(batch);
-        batch.missing -= 1;
-        batch.answers.extend(json);
-        if batch.missing == 0 && !batch.answers.is_empty() {
-            let mut all = b"[".to_vec();
-            all.extend(batch.answers.join(&b","[..]));
-            all.push(b']');
-            self.post(all);
-        }
-    }
-
-    fn post(&self, mut json: Vec<u8>) {
-        json.push(b'\n');
-        let mut unread = 0;
-        self.change(|flight| {
-            flight.unwritten += 1;
-            flight.unwritten_bytes += json.len();
-            unread = flight.unwritten_bytes;
-        });
-        if self.outbox.send(json).is_err() || unread > MOST_UNREAD {
-            self.state.send_modify(|state| state.broken = true);
-        }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Flight)) {
-        let open = {
-            let mut flight = self.flight();
-            change(&mut flight);
-            flight.asked.len() + flight.unwritten
-        };
-        self.state.send_modify(|state| state.open = open);
-    }
-
-    fn flight(&self) -> MutexGuard<'_, Flight> {
-        lock(&self.flight)
-    }
+/// What rmcp wants to hear first. Its answer goes nowhere: nobody has asked under this number.
+fn handshake() -> Option<ClientJsonRpcMessage> {
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": { "name": "transport", "version": "0" },
+    });
+    let id = wire::NOBODY;
+    serde_json::from_value(
+        json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params }),
+    )
+    .ok()
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServer>
@@ -196,7 +95,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        self.wire.answer(&message);
+        self.wire.answer(message);
         std::future::ready(Ok(()))
     }
 
@@ -204,25 +103,27 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
     /// it goes on serving what is in flight; the wire's state tells of the end.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            // However fast a client speaks, others get their turn.
+            tokio::task::coop::consume_budget().await;
             if let Some(message) = self.messages.pop_front() {
                 return Some(message);
             }
-            self.buffer.reserve(64 << 10);
-            match self.input.read_buf(&mut self.buffer).await {
-                Ok(read) if read > 0 => self.split(),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                end => {
-                    if let Err(error) = end {
-                        tracing::info!(%error, "the input failed");
-                    }
-                    if !self.buffer.is_empty() || self.skipped.is_some() {
-                        self.buffer.push(b'\n');
-                        self.split();
-                    }
-                    self.wire.state.send_modify(|state| state.ended = true);
-                    if self.messages.is_empty() {
-                        return std::future::pending().await;
-                    }
+            if self.wire.is_open() {
+                if self.take_line() {
+                    continue;
+                }
+                if self.ended {
+                    self.wire.end();
+                    return std::future::pending().await;
+                }
+                self.read().await;
+            } else if self.ended || self.buffer.len() - self.taken > MOST_AHEAD {
+                self.wire.open().await;
+            } else {
+                let wire = self.wire.clone();
+                tokio::select! {
+                    () = wire.open() => {}
+                    () = self.read() => {}
                 }
             }
         }
@@ -233,129 +134,128 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
     }
 }
 
-impl<R> Transport<R> {
-    /// Takes the whole lines out of the buffer.
-    fn split(&mut self) {
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut start = 0;
-        let mut search = self.searched;
-        while let Some(newline) = memchr::memchr(b'\n', &buffer[search..]) {
-            let end = search + newline;
-            self.line(&buffer[start..end]);
-            (start, search) = (end + 1, end + 1);
+impl<R: AsyncRead + Unpin> Transport<R> {
+    /// Reads what there is. Losing the future loses nothing.
+    async fn read(&mut self) {
+        self.buffer.reserve(64 << 10);
+        match self.input.read_buf(&mut self.buffer).await {
+            Ok(read) if read > 0 => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            end => {
+                if let Err(error) = end {
+                    tracing::info!(%error, "the input failed");
+                }
+                self.ended = true;
+                // The last line may lack its newline.
+                if self.taken < self.buffer.len() || self.skipped.is_some() {
+                    self.buffer.push(b'\n');
+                }
+            }
         }
-        let rest = &buffer[start..];
-        if self.skipped.is_some() || rest.len() > LONGEST_LINE {
-            self.skipped.get_or_insert_default().feed(rest);
-        } else if start == 0 {
-            self.buffer = buffer;
-        } else {
-            self.buffer = rest.to_vec();
+    }
+}
+
+impl<R> Transport<R> {
+    /// Takes the next whole line out of the buffer. Whether there was one.
+    fn take_line(&mut self) -> bool {
+        let Some(newline) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
+            self.keep_rest();
+            return false;
+        };
+        let end = self.searched + newline;
+        let line = match self.skipped.take() {
+            Some(mut scan) => {
+                scan.feed(&self.buffer[self.taken..end]);
+                too_long(scan)
+            }
+            // Several lines may have come at once.
+            None if end - self.taken > LONGEST_LINE => {
+                let mut scan = IdScan::default();
+                scan.feed(&self.buffer[self.taken..end]);
+                too_long(scan)
+            }
+            None => line::read(&self.buffer[self.taken..end]),
+        };
+        self.taken = end + 1;
+        self.searched = self.taken;
+        match line {
+            Line::Separate(messages) => {
+                for message in messages {
+                    self.take(message, None);
+                }
+            }
+            Line::Batch(messages) => self.take_batch(messages),
+        }
+        true
+    }
+
+    /// Keeps what is no whole line yet, unless it is too long for one.
+    fn keep_rest(&mut self) {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        if self.skipped.is_some() || self.buffer.len() > LONGEST_LINE {
+            self.skipped.get_or_insert_default().feed(&self.buffer);
+            self.buffer.clear();
+        }
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(64 << 10);
         }
         self.searched = self.buffer.len();
     }
 
-    fn line(&mut self, bytes: &[u8]) {
-        let line = match self.skipped.take() {
-            Some(mut scan) => {
-                scan.feed(bytes);
-                line::malformed(
-                    scan,
-                    &format!("this line is longer than {LONGEST_LINE} bytes"),
-                )
+    fn take_batch(&mut self, messages: Vec<Message>) {
+        let answered = |message: &&Message| !matches!(message, Message::Cancelled(_));
+        let batch = Arc::new(Mutex::new(Batch::of(
+            messages.iter().filter(answered).count(),
+        )));
+        for message in messages {
+            self.take(message, Some(&batch));
+        }
+    }
+
+    fn take(&mut self, message: Message, batch: Option<&Arc<Mutex<Batch>>>) {
+        match message {
+            Message::Answer(answer) => self.wire.deliver(answer, batch),
+            Message::Cancelled(id) => {
+                let cancelled = self.wire.cancel(&id);
+                self.messages
+                    .extend(cancelled.into_iter().filter_map(cancellation));
             }
-            None => line::read(bytes),
-        };
-        match line {
-            Line::Batch(elements) => self.batch(elements),
-            line => self.take(line, None),
+            Message::Request(request) => match self.request(request, batch) {
+                Ok(message) => self.messages.push_back(message),
+                Err(Message::Answer(answer)) => self.wire.deliver(answer, batch),
+                Err(_) => {}
+            },
         }
     }
 
-    fn batch(&mut self, elements: Vec<Line>) {
-        let wants_answer = |line: &&Line| match line {
-            Line::Message(message) => matches!(**message, JsonRpcMessage::Request(_)),
-            Line::Answer(_) => true,
-            Line::Nothing | Line::Batch(_) => false,
-        };
-        let missing = elements.iter().filter(wants_answer).count();
-        let batch = Arc::new(Mutex::new(Batch {
-            missing,
-            answers: Vec::new(),
-        }));
-        for element in elements {
-            self.take(element, Some(&batch));
+    fn request(
+        &mut self,
+        request: Request,
+        batch: Option<&Arc<Mutex<Batch>>>,
+    ) -> Result<ClientJsonRpcMessage, Message> {
+        if !(self.opened || request.opens || request.free) {
+            return Err(request.without_session());
         }
-    }
-
-    fn take(&mut self, line: Line, batch: Option<&Arc<Mutex<Batch>>>) {
-        match line {
-            Line::Message(message) => match &*message {
-                JsonRpcMessage::Request(request) => {
-                    self.wire.ask(&request.id);
-                    if let Some(batch) = batch {
-                        self.wire
-                            .flight()
-                            .batches
-                            .insert(request.id.clone(), batch.clone());
-                    }
-                    self.messages.push_back(*message);
-                }
-                JsonRpcMessage::Notification(notification) => {
-                    // The only notification that means something here, and only for what is in
-                    // flight: before the handshake rmcp would end at any.
-                    if let ClientNotification::CancelledNotification(cancelled) =
-                        &notification.notification
-                        && let Some(id) = &cancelled.params.request_id
-                        && self.wire.cancel(id)
-                    {
-                        self.messages.push_back(*message);
-                    }
-                }
-                JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
-            },
-            Line::Answer(answer) => match (serde_json::to_vec::<Value>(&answer), batch) {
-                (Ok(json), Some(batch)) => self.wire.deliver_part(batch, Some(json)),
-                (Ok(json), None) => self.wire.post(json),
-                (Err(_), _) => {}
-            },
-            Line::Nothing | Line::Batch(_) => {}
-        }
+        self.opened |= request.opens;
+        let (id, same_as) = (request.id.clone(), request.same_as.clone());
+        let number = self.wire.next_number();
+        let message = request.message(number)?;
+        self.wire.ask(number, id, same_as, batch.cloned());
+        Ok(message)
     }
 }
 
-/// Writes answers out, several at once where several are waiting.
-async fn write_out<W: AsyncWrite + Unpin>(
-    mut answers: mpsc::UnboundedReceiver<Vec<u8>>,
-    mut output: W,
-    wire: Wire,
-) {
-    let mut several = Vec::new();
-    while answers.recv_many(&mut several, 64).await > 0 {
-        let count = several.len();
-        let bytes = if count == 1 {
-            std::mem::take(&mut several[0])
-        } else {
-            several.concat()
-        };
-        several.clear();
-        let written = async {
-            output.write_all(&bytes).await?;
-            output.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::info!(%error, "the client does not hear us any more");
-            wire.state.send_modify(|state| state.broken = true);
-            return;
-        }
-        wire.change(|flight| {
-            flight.unwritten -= count;
-            flight.unwritten_bytes -= bytes.len();
-        });
-    }
+/// For rmcp, which knows the request by its number.
+fn cancellation(number: i64) -> Option<ClientJsonRpcMessage> {
+    let params = json!({ "requestId": number });
+    serde_json::from_value(
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }),
+    )
+    .ok()
 }
 
-/// A panic elsewhere leaves the account usable: each change is one step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn too_long(scan: IdScan) -> Line {
+    let reason = format!("this line is longer than {LONGEST_LINE} bytes");
+    Line::Separate(line::malformed(scan, &reason).into_iter().collect())
 }

@@ -5,8 +5,8 @@
 //! line cannot hide the next.
 
 /// Appends what a person would see of `text`, a run of lines. `context` is what came right before,
-/// where `text` begins in the middle of a line.
-pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
+/// where `text` begins in the middle of a line; `ended` says that nothing comes after it.
+pub(super) fn clean(text: &[u8], context: &[u8], ended: bool, out: &mut String) {
     let mut rest = &text[cut_length(context, text)..];
     // Most output is plain, and then as a whole.
     if rest
@@ -21,7 +21,7 @@ pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
         out.push('\n');
         rest = &rest[newline + 1..];
     }
-    line(rest, false, out);
+    line(rest, ended, out);
 }
 
 /// One line without its newline. An unfinished one may end in half a sequence or character.
@@ -59,6 +59,9 @@ struct Terminal {
     work: usize,
 }
 
+/// A longer beginning of a sequence is text that somebody should see.
+const LONGEST_SEQUENCE: usize = 256;
+
 /// Columns that a line may have beyond its bytes: the width of a terminal.
 const MARGIN: usize = 80;
 
@@ -85,7 +88,7 @@ impl Terminal {
                         rest = &rest[length..];
                     }
                     // What a later write will complete is not text yet.
-                    Sequence::Open if !finished => break,
+                    Sequence::Open if !finished && rest.len() <= LONGEST_SEQUENCE => break,
                     Sequence::Open | Sequence::None => rest = &rest[1..],
                 }
                 continue;
@@ -174,6 +177,8 @@ fn sequence(bytes: &[u8]) -> Sequence {
             let body = &bytes[2..];
             match body.iter().position(|byte| !(0x20..=0x3f).contains(byte)) {
                 Some(at) if (0x40..=0x7e).contains(&body[at]) => Sequence::Whole(2 + at + 1),
+                // Another one begins before this one is whole.
+                Some(at) if body[at] == 0x1b => Sequence::Whole(2 + at),
                 Some(_) => Sequence::None,
                 None => Sequence::Open,
             }
@@ -246,7 +251,7 @@ mod tests {
 
     fn seen(raw: impl AsRef<[u8]>) -> String {
         let mut out = String::new();
-        clean(raw.as_ref(), &[], &mut out);
+        clean(raw.as_ref(), &[], false, &mut out);
         out
     }
 
@@ -315,15 +320,30 @@ mod tests {
         assert_eq!(seen("a\x1b]0;never closed\nb\n"), "a]0;never closed\nb\n");
         assert_eq!(seen("a\x1b[\nb\n"), "a[\nb\n");
         assert_eq!(seen("a\x1b\nb\n"), "a\nb\n");
+        assert_eq!(seen("\x1b[3\x1b[1mX\n"), "X\n");
+        let long = "x".repeat(300);
+        assert_eq!(seen(format!("\x1b]{long}")), format!("]{long}"));
+    }
+
+    #[test]
+    fn what_is_unfinished_at_the_very_end_is_shown() {
+        let mut out = String::new();
+        clean(b"ok\nab\xe2\x82", &[], true, &mut out);
+        assert_eq!(out, "ok\nab\u{fffd}");
     }
 
     #[test]
     fn what_was_cut_at_the_front_leaves_no_debris() {
         let mut out = String::new();
-        clean(b"31mred\n", b"some text\x1b[", &mut out);
+        clean(b"31mred\n", b"some text\x1b[", false, &mut out);
         assert_eq!(out, "red\n");
         out.clear();
-        clean(&"☃snow".as_bytes()[1..], &"☃".as_bytes()[..1], &mut out);
+        clean(
+            &"☃snow".as_bytes()[1..],
+            &"☃".as_bytes()[..1],
+            false,
+            &mut out,
+        );
         assert_eq!(out, "snow");
     }
 

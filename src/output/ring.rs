@@ -17,6 +17,8 @@ const CONTEXT: usize = 32;
 pub(super) struct Ring {
     bytes: VecDeque<u8>,
     past: Past,
+    /// Nothing more will come.
+    pub(super) ended: bool,
 }
 
 /// What is known of the bytes that are held no longer.
@@ -39,6 +41,8 @@ pub(super) struct Shown<'a> {
     pub(super) dropped: u64,
     /// What came right before, where the first line shown is not whole.
     pub(super) context: &'a [u8],
+    /// Whether nothing more will come after this.
+    pub(super) ended: bool,
 }
 
 impl Ring {
@@ -78,6 +82,7 @@ impl Ring {
             tail,
             dropped: *count,
             context,
+            ended: self.ended,
         };
         if line == count {
             return Shown {
@@ -162,6 +167,7 @@ impl<'a> Shown<'a> {
             tail,
             dropped: self.dropped + at as u64,
             context,
+            ended: self.ended,
         }
     }
 }

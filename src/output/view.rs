@@ -12,6 +12,8 @@ pub struct Request {
     pub max_bytes: Option<u64>,
     /// Only so many bytes of both streams as the client receives them, escaped twice.
     pub max_wire: Option<usize>,
+    /// As it was written, not as a person would see it.
+    pub raw: bool,
 }
 
 /// What a reader sees.
@@ -27,8 +29,8 @@ pub struct View {
 }
 
 pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request) -> View {
-    let (stdout, out_dropped) = text(*out, request.tail);
-    let (stderr, err_dropped) = text(*err, request.tail);
+    let (stdout, out_dropped) = text(*out, request);
+    let (stderr, err_dropped) = text(*err, request);
     let dropped = out_dropped + err_dropped;
     let size = stdout.len() + stderr.len();
     let limit = request
@@ -48,10 +50,16 @@ pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request) -> View 
     }
 }
 
-fn text(shown: Shown<'_>, tail: Option<u64>) -> (String, u64) {
-    let shown = tail.map_or(shown, |count| shown.last_lines(count));
-    let mut text = String::with_capacity(shown.len());
-    clean(&shown.bytes(), shown.context, &mut text);
+fn text(shown: Shown<'_>, request: &Request) -> (String, u64) {
+    let shown = request.tail.map_or(shown, |count| shown.last_lines(count));
+    let bytes = shown.bytes();
+    let text = if request.raw {
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        let mut text = String::with_capacity(bytes.len());
+        clean(&bytes, shown.context, shown.ended, &mut text);
+        text
+    };
     (text, shown.dropped)
 }
 
@@ -107,8 +115,9 @@ fn fit_wire(stdout: &str, stderr: &str, mut limit: usize, max_wire: usize) -> us
 fn wire_size(text: &str) -> usize {
     text.bytes()
         .map(|byte| match byte {
-            b'\n' | b'\t' => 3,
+            b'\n' | b'\t' | b'\r' | 0x08 | 0x0c => 3,
             b'"' | b'\\' => 4,
+            0..b' ' => 7,
             _ => 1,
         })
         .sum()
@@ -209,9 +218,23 @@ mod tests {
         });
         assert_eq!(view.stdout.len(), 300);
         assert_eq!(view.cut_from, Some(3000));
-        let json = serde_json::to_string(&serde_json::to_string(&view.stdout).unwrap()).unwrap();
-        // Less the quotes: two of the outer string, two escaped ones of the inner.
-        assert_eq!(json.len() - 6, wire_size(&view.stdout));
+        let all = (0..128_u8).map(char::from).collect::<String>();
+        for text in [&view.stdout, &all] {
+            let json = serde_json::to_string(&serde_json::to_string(text).unwrap()).unwrap();
+            // Less the quotes: two of the outer string, two escaped ones of the inner.
+            assert_eq!(json.len() - 6, wire_size(text));
+        }
+    }
+
+    #[test]
+    fn raw_is_as_it_was_written() {
+        let raw = Request {
+            raw: true,
+            tail: Some(1),
+            ..Request::default()
+        };
+        let view = output("one\n\x1b[31m1%\r2%\r\n", "").view(&raw);
+        assert_eq!(view.stdout, "\x1b[31m1%\r2%\r\n");
     }
 
     proptest! {

@@ -12,12 +12,10 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::unix::{self, Channel};
 use super::{Containment, Event};
@@ -25,10 +23,6 @@ use crate::guard::protocol::{Exit, FRAME, Spec};
 
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Exact;
-
-/// Guards of this server that have not been reaped. Everything else that is a child of the server
-/// was left behind by a guard that somebody killed.
-static GUARDS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// The tree of one process, as its guard sees it.
 #[derive(Debug)]
@@ -229,27 +223,9 @@ impl Host {
     }
 }
 
-/// Notes a guard as the server's own.
-pub(super) fn remember_guard(pid: u32) {
-    if let Ok(mut guards) = GUARDS.lock() {
-        guards.push(pid);
-    }
-}
-
-/// Reaps guards, and orphans of guards that were killed: the server is their subreaper.
-pub async fn look_after_children() {
+/// Lets orphans of guards that were killed come to the server.
+pub(super) fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
-    let Ok(mut ended) = signal(SignalKind::child()) else {
-        return std::future::pending().await;
-    };
-    loop {
-        while let Ok(Some((pid, _))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if let Ok(mut guards) = GUARDS.lock() {
-                guards.retain(|guard| *guard != pid.as_raw_pid().cast_unsigned());
-            }
-        }
-        ended.recv().await;
-    }
 }
 
 /// Ends, by force, what was re-parented to the server because its guard was killed.
@@ -258,7 +234,7 @@ pub async fn end_strays(guard: u32) -> usize {
     let mut ended = HashSet::new();
     loop {
         // A process closes its socket first and hands over its children after that.
-        let handed_over = !guards().contains(&guard);
+        let handed_over = !unix::guards().contains(&guard);
         let strays = strays();
         if handed_over && strays.is_empty() {
             return ended.len();
@@ -274,15 +250,8 @@ pub async fn end_strays(guard: u32) -> usize {
     }
 }
 
-fn guards() -> Vec<u32> {
-    GUARDS
-        .lock()
-        .map(|guards| guards.clone())
-        .unwrap_or_default()
-}
-
 fn strays() -> Vec<i32> {
-    let guards = guards();
+    let guards = unix::guards();
     children(rustix::process::getpid().as_raw_pid())
         .into_iter()
         .filter(|pid| !guards.contains(&pid.cast_unsigned()))

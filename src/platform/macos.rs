@@ -28,7 +28,6 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::unix::{self, Channel};
 use super::{Containment, Event};
@@ -322,19 +321,8 @@ impl Host {
     }
 }
 
-/// Nothing to note: here every child of the server is a guard.
-pub(super) fn remember_guard(_: u32) {}
-
-/// Reaps guards.
-pub async fn look_after_children() {
-    let Ok(mut ended) = signal(SignalKind::child()) else {
-        return std::future::pending().await;
-    };
-    loop {
-        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
-        ended.recv().await;
-    }
-}
+/// Orphans go to launchd here.
+pub(super) fn adopt_orphans() {}
 
 /// Ends nothing: what a guard leaves behind when it is killed goes to launchd, out of reach.
 pub async fn end_strays(_: u32) -> usize {

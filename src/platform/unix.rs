@@ -9,15 +9,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::{Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Event, GuardEnds, Invocation, Role, system};
@@ -74,6 +75,11 @@ pub fn is_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
+/// Whether a directory can be made the working directory.
+pub fn can_enter(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)?)
+}
+
 /// How a command string is run: by the system's shell, whatever `PATH` says.
 pub fn shell(command: &str) -> Invocation {
     Invocation {
@@ -100,7 +106,7 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    system::remember_guard(guard.id());
+    remember_guard(guard.id());
     send_descriptors(
         &ours,
         &[
@@ -119,6 +125,33 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
         stderr: Output::from_owned_fd(stderr.into())?,
         guard: guard.id(),
     })
+}
+
+/// Reaps guards and whatever else comes to the server, and wakes a guard that somebody has
+/// stopped: it could not do its work. Never completes.
+pub async fn look_after_children() {
+    system::adopt_orphans();
+    let Ok(mut changed) = signal(SignalKind::child()) else {
+        return std::future::pending().await;
+    };
+    loop {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        while let Ok(Some((pid, status))) = rustix::process::wait(options) {
+            let id = pid.as_raw_pid().cast_unsigned();
+            if !status.stopped() {
+                lock_guards().retain(|guard| *guard != id);
+            } else if lock_guards().contains(&id) {
+                let _ = rustix::process::kill_process(pid, Signal::CONT);
+            }
+        }
+        changed.recv().await;
+    }
+}
+
+/// Guards of this server that have not been reaped. Everything else that is a child of the server
+/// was left behind by a guard that somebody killed.
+pub(super) fn guards() -> Vec<u32> {
+    lock_guards().clone()
 }
 
 /// Completes when the server is asked to end, with the signal's name.
@@ -295,6 +328,15 @@ pub(super) fn close_inherited() {
         }
         return;
     }
+}
+
+fn remember_guard(pid: u32) {
+    lock_guards().push(pid);
+}
+
+fn lock_guards() -> MutexGuard<'static, Vec<u32>> {
+    static GUARDS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    GUARDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn send_descriptors(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -18,7 +18,7 @@ mod walk;
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::AsHandle;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_shutdown};
@@ -76,6 +76,11 @@ pub fn os_from_bytes(bytes: &[u8]) -> OsString {
 /// Whether a process of this id exists.
 pub fn is_alive(pid: u32) -> bool {
     handle::open_process(pid).is_ok_and(|process| !handle::has_ended(process.as_handle()))
+}
+
+/// Whether a directory can be made the working directory: known only when it is tried.
+pub fn can_enter(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.

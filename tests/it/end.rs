@@ -76,6 +76,86 @@ fn calls_in_flight_are_answered_at_the_end_of_input() {
 }
 
 #[test]
+fn a_stop_that_takes_longer_than_the_server_is_answered_all_the_same() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "3000")]);
+    let id = sidecar.start(STUBBORN);
+    sidecar.output_with(&id, "armed");
+    let stop = sidecar.ask("stop", &json!({ "id": id }));
+    sidecar.client.close();
+    let sentence = sidecar.answer(&stop).unwrap_err();
+    assert!(
+        sentence.contains(&id) && sentence.contains("still ending"),
+        "{sentence}"
+    );
+    assert!(
+        sidecar
+            .client
+            .exit(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+    sidecar.nothing_left();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn input_without_end_does_not_keep_a_signal_away() {
+    for (device, flood) in [("/dev/zero", false), ("/dev/null", true)] {
+        let mut command = Command::new(program());
+        let stdin = if flood {
+            Stdio::piped()
+        } else {
+            File::open(device).unwrap().into()
+        };
+        let mut server = clean(&mut command)
+            .stdin(stdin)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let writer = server.stdin.take().map(|mut stdin| {
+            std::thread::spawn(move || {
+                let pings = SESSION.repeat(1000);
+                while stdin.write_all(&pings).is_ok() {}
+            })
+        });
+        // It has begun to read once it has used some time.
+        let stat = format!("/proc/{}/stat", server.id());
+        wait_until(Duration::from_secs(10), || {
+            let stat = std::fs::read_to_string(&stat).ok()?;
+            let used = stat
+                .rsplit(") ")
+                .next()?
+                .split(' ')
+                .nth(11)?
+                .parse::<u32>()
+                .ok()?;
+            (used > 20).then_some(())
+        })
+        .unwrap();
+        let pid = server.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", "TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let begun = Instant::now();
+        let status = wait_until(Duration::from_secs(10), || server.try_wait().unwrap()).unwrap();
+        assert!(
+            begun.elapsed() < Duration::from_millis(1000),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(status.code(), Some(0));
+        if let Some(writer) = writer {
+            writer.join().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_tree_that_takes_longer_than_the_server_keeps_its_whole_grace() {
     let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "10000")]);
     let done = sidecar.dir.path().join("done");

@@ -233,6 +233,8 @@ fn what_cannot_be_started_is_an_error_and_takes_no_slot() {
         json!({ "command": "true \u{0} x" }),
         json!({ "command": "true", "name": "" }),
         json!({ "command": "true", "name": "sc-123abc" }),
+        json!({ "command": "true", "name": "x\ny" }),
+        json!({ "command": "true", "name": "x".repeat(101) }),
         json!({ "command": "true", "env": { "A=B": "x" } }),
         json!({ "command": "true", "cmd": "x" }),
         json!({ "name": "x" }),
@@ -310,4 +312,17 @@ fn a_guard_that_is_killed_takes_its_tree_with_it_and_nothing_else() {
     })
     .unwrap();
     sidecar.state(&other, "running");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_guard_that_is_stopped_goes_on() {
+    let mut sidecar = Sidecar::new();
+    // The first does it before its start is answered, most times.
+    let id = sidecar.start("kill -STOP $PPID; echo done; exec sleep 300");
+    sidecar.output_with(&id, "done");
+    let other = sidecar.start("sleep 0.1; kill -STOP $PPID; exit 3");
+    assert_eq!(sidecar.state(&other, "failed")["exitCode"], 3);
+    sidecar.call("stop", json!({ "id": id }));
+    sidecar.nothing_left();
 }

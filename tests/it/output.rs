@@ -135,3 +135,24 @@ fn both_streams_are_read_at_the_same_time() {
         "{output}"
     );
 }
+
+#[test]
+fn what_ends_in_the_middle_is_shown_when_nothing_more_can_come() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("printf 'ok\\nab\\342\\202'");
+    sidecar.state(&id, "exited");
+    sidecar.output_with(&id, "ok\nab\u{fffd}");
+}
+
+#[test]
+fn raw_output_is_as_it_was_written() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("printf '\\033[31mred\\033[0m 1%%\\r2%%\\n'");
+    sidecar.state(&id, "exited");
+    let output = sidecar.call("output", json!({ "id": id, "raw": true }));
+    assert_eq!(output["stdout"], "\u{1b}[31mred\u{1b}[0m 1%\r2%\n");
+    assert_eq!(
+        sidecar.call("output", json!({ "id": id }))["stdout"],
+        "2%d 1%\n"
+    );
+}

@@ -1,6 +1,6 @@
 //! Finds the id of a message that cannot be parsed, in one pass and without keeping the message.
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Looks at the outermost object of a line, byte by byte, as far as it can be made out.
 #[derive(Debug, Default)]
@@ -11,7 +11,8 @@ pub(crate) struct IdScan {
     token: Vec<u8>,
     /// Whether the value that comes next is the id.
     id_next: bool,
-    id: Option<Value>,
+    /// As it was written.
+    id: Option<String>,
     method: bool,
     answer: bool,
 }
@@ -22,7 +23,7 @@ pub(super) enum Seen {
     /// A response or an error.
     Response,
     /// Anything else, with its id.
-    Request(Option<Value>),
+    Request(Option<String>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,8 @@ impl IdScan {
         }
         match byte {
             b'"' => {
+                // A comma is missing.
+                self.end_token_if_any();
                 self.token.clear();
                 self.keep(byte);
                 self.string = Some(Escape::No);
@@ -99,12 +102,19 @@ impl IdScan {
         self.answer |= key == b"\"result\"" || key == b"\"error\"";
     }
 
+    fn end_token_if_any(&mut self) {
+        if self.depth == 1 && !self.token.is_empty() {
+            self.end_token();
+        }
+    }
+
     /// A value at the outermost level is complete.
     fn end_token(&mut self) {
         if self.depth == 1 {
             let token = std::mem::take(&mut self.token);
             if std::mem::take(&mut self.id_next) {
-                self.id = serde_json::from_slice(&token).ok();
+                let is_value = serde_json::from_slice::<&RawValue>(&token).is_ok();
+                self.id = String::from_utf8(token).ok().filter(|_| is_value);
             }
         }
     }
@@ -112,8 +122,6 @@ impl IdScan {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn seen(line: &str) -> Seen {
@@ -126,14 +134,16 @@ mod tests {
     #[test]
     fn the_id_is_found_wherever_it_stands() {
         for (line, id) in [
-            (r#"{"id":5,"method":"#, json!(5)),
-            (r#"{ "id" : 5 , "#, json!(5)),
-            (r#"{"method":"x","id":"a\"b""#, json!("a\"b")),
-            (r#"{"params":{"id":1,"x":[{"id":2}]},"id":3}"#, json!(3)),
-            (r#"{"params":"\"id\":4,","id":-6"#, json!(-6)),
-            (r#"{"id":null"#, json!(null)),
+            (r#"{"id":5,"method":"#, "5"),
+            (r#"{ "id" : 5 , "#, "5"),
+            (r#"{"method":"x","id":"a\"b""#, r#""a\"b""#),
+            (r#"{"params":{"id":1,"x":[{"id":2}]},"id":3}"#, "3"),
+            (r#"{"params":"\"id\":4,","id":-6"#, "-6"),
+            (r#"{"id":null"#, "null"),
+            (r#"{"id":13 "method":"ping"}"#, "13"),
+            (r#"{"id":18446744073709551616,"#, "18446744073709551616"),
         ] {
-            assert_eq!(seen(line), Seen::Request(Some(id)), "{line}");
+            assert_eq!(seen(line), Seen::Request(Some(id.into())), "{line}");
         }
     }
 
@@ -157,7 +167,7 @@ mod tests {
         assert_eq!(seen(r#"{"id":1,"error":1,"#), Seen::Response);
         assert_eq!(
             seen(r#"{"result":1,"method":"x","id":2}"#),
-            Seen::Request(Some(json!(2)))
+            Seen::Request(Some("2".into()))
         );
     }
 }

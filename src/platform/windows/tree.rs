@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_job_lists_its_members_and_ends_them_and_nobody_else() {
         let mut job = Job::new().unwrap();
-        assert_eq!(job.pids().unwrap(), []);
+        assert_eq!(job.pids().unwrap(), Vec::<u32>::new());
         let mut children: Vec<Child> = (0..70).map(|_| waiting()).collect();
         let mut stranger = waiting();
         for child in &children {
@@ -227,7 +227,7 @@ mod tests {
             assert!(ends(child));
             assert_eq!(child.wait().unwrap().code(), Some(1));
         }
-        assert_eq!(tree.pids().unwrap(), []);
+        assert_eq!(tree.pids().unwrap(), Vec::<u32>::new());
         assert!(!handle::has_ended(stranger.as_handle()));
         stranger.kill().unwrap();
         stranger.wait().unwrap();

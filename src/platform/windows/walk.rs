@@ -177,6 +177,6 @@ mod tests {
             );
         }
         drop(input);
-        assert_eq!(walk.pids(), []);
+        assert_eq!(walk.pids(), Vec::<u32>::new());
     }
 }
