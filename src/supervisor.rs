@@ -37,9 +37,9 @@ pub enum Error {
     /// The command is blank.
     #[error("command is empty: give a command line for the shell, such as \"npm run dev\"")]
     EmptyCommand,
-    /// The name is no name for people.
-    #[error("name must be at most {LONGEST_NAME} characters, and none of them a control character")]
-    BadName,
+    /// The name is too long for lists and sentences.
+    #[error("name must be at most {LONGEST_NAME} characters long")]
+    LongName,
     /// The name could be taken for an id.
     #[error("name {0:?} looks like an id, which only the server gives: use another name")]
     NameIsId(String),
@@ -449,7 +449,7 @@ fn called(process: &Process) -> String {
     if process.name == process.id {
         process.id.clone()
     } else {
-        format!("{} ({})", process.name, process.id)
+        format!("{} ({})", process.name.escape_debug(), process.id)
     }
 }
 
@@ -459,9 +459,7 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     }
     match name {
         Some(name) if name.trim().is_empty() => return Err(Error::EmptyName),
-        Some(name) if name.chars().count() > LONGEST_NAME || name.contains(char::is_control) => {
-            return Err(Error::BadName);
-        }
+        Some(name) if name.chars().count() > LONGEST_NAME => return Err(Error::LongName),
         Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
         _ => {}
     }

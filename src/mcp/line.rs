@@ -170,14 +170,20 @@ fn message(text: &str) -> Option<Message> {
     if method.len() > LONGEST_NAME {
         return refuse(METHOD_NOT_FOUND, "there is no method with so long a name");
     }
-    if let Some(reason) = wrong_params(method, body.get("params")) {
-        return refuse(INVALID_PARAMS, reason);
-    }
     let version = body.get("params").and_then(|params| {
         params
             .get("_meta")?
             .get("io.modelcontextprotocol/protocolVersion")
     });
+    if method == "initialize" && version.is_some() {
+        return refuse(
+            METHOD_NOT_FOUND,
+            "a request that names its version needs no initialize",
+        );
+    }
+    if let Some(reason) = wrong_params(method, body.get("params")) {
+        return refuse(INVALID_PARAMS, reason);
+    }
     let (opens, free) = (
         method == "initialize",
         method == "ping" || version.is_some(),
