@@ -150,6 +150,7 @@ pub async fn look_after_children() {
 
 /// Guards of this server that have not been reaped. Everything else that is a child of the server
 /// was left behind by a guard that somebody killed.
+#[cfg(target_os = "linux")]
 pub(super) fn guards() -> Vec<u32> {
     lock_guards().clone()
 }

@@ -144,7 +144,7 @@ fn input_without_end_does_not_keep_a_signal_away() {
         let begun = Instant::now();
         let status = wait_until(Duration::from_secs(10), || server.try_wait().unwrap()).unwrap();
         assert!(
-            begun.elapsed() < Duration::from_millis(1000),
+            begun.elapsed() < Duration::from_secs(1),
             "{:?}",
             begun.elapsed()
         );
