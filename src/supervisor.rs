@@ -4,6 +4,8 @@
 //! so no call waits for another. A start first takes its place (id, name, slot), then starts, then
 //! puts the process in that place or gives it back.
 
+mod error;
+
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -13,10 +15,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::platform;
+use crate::process::Process;
 use crate::process::command::Command;
-use crate::process::input::InputError;
-use crate::process::state::{Life, State, Uptime};
-use crate::process::{Process, StartError};
+use crate::process::state::{Life, State};
+use error::{LONGEST_NAME, MOST_NAMED, called, short};
+
+pub use error::Error;
 
 /// What the supervisor needs to know of the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -29,100 +33,6 @@ pub struct Limits {
     pub kill_timeout: Duration,
     /// Until a finished process is forgotten; none is never.
     pub cleanup_after: Option<Duration>,
-}
-
-/// Why a call could not be done. Each message is a sentence that the caller can act on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The command is blank.
-    #[error("command is empty: give a command line for the shell, such as \"npm run dev\"")]
-    EmptyCommand,
-    /// The name is too long for lists and sentences.
-    #[error("name must be at most {LONGEST_NAME} characters long")]
-    LongName,
-    /// The name could be taken for an id.
-    #[error("name {0:?} looks like an id, which only the server gives: use another name")]
-    NameIsId(String),
-    /// The name is blank.
-    #[error("name is empty: give a name or leave it out")]
-    EmptyName,
-    /// There is no such directory.
-    #[error("cwd {0:?} cannot be used: {1}; give an existing directory. Nothing was started")]
-    Cwd(String, String),
-    /// The name belongs to another process.
-    #[error(
-        "name {name:?} belongs to {id}, which has been running {line:?} for {uptime}, not the same command, cwd and env: \
-         stop {id} first to replace it, or use another name"
-    )]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// Its owner.
-        id: String,
-        /// What its owner runs.
-        line: String,
-        /// Since when.
-        uptime: Uptime,
-    },
-    /// No slot is free.
-    #[error(
-        "SIDECAR_MAX_PROCESSES allows {limit} processes at once, and so many are alive: stop one of them first ({alive})"
-    )]
-    Limit {
-        /// The limit.
-        limit: usize,
-        /// Who is alive.
-        alive: String,
-    },
-    /// It did not start.
-    #[error("{line:?} was not started: {error}")]
-    Start {
-        /// What was to run.
-        line: String,
-        /// What the system says.
-        error: StartError,
-    },
-    /// Nobody has this id or name.
-    #[error(
-        "no process {wanted:?} is known{known}; finished processes are forgotten after a while"
-    )]
-    NotFound {
-        /// What was asked for.
-        wanted: String,
-        /// Who there is instead.
-        known: String,
-    },
-    /// It has ended, so it reads nothing.
-    #[error(
-        "{process} is not running: it {state} with exit code {code}; start it again to send it input"
-    )]
-    NotRunning {
-        /// Its name and id.
-        process: String,
-        /// How it ended.
-        state: &'static str,
-        /// Its exit code.
-        code: i32,
-    },
-    /// It did not take the input.
-    #[error("input was not sent to {process}: {error}")]
-    Input {
-        /// Its name and id.
-        process: String,
-        /// Why.
-        error: InputError,
-    },
-    /// It does not end.
-    #[error(
-        "process {pid} in the tree of {process} cannot be ended (it may belong to another user or wait for a device); \
-         its guard goes on trying"
-    )]
-    Stuck {
-        /// Its name and id.
-        process: String,
-        /// Who is left.
-        pid: u32,
-    },
 }
 
 /// What `start` has found or made.
@@ -165,12 +75,6 @@ enum Place {
     Taken(watch::Receiver<()>),
     Filled(Arc<Process>),
 }
-
-/// More names in one sentence help nobody.
-const MOST_NAMED: usize = 10;
-
-/// Names are read in lists and sentences.
-const LONGEST_NAME: usize = 100;
 
 impl Entry {
     fn process(&self) -> Option<&Arc<Process>> {
@@ -444,15 +348,6 @@ impl Registry {
     }
 }
 
-/// A process as messages name it.
-fn called(process: &Process) -> String {
-    if process.name == process.id {
-        process.id.clone()
-    } else {
-        format!("{} ({})", process.name.escape_debug(), process.id)
-    }
-}
-
 fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     if command.line.trim().is_empty() {
         return Err(Error::EmptyCommand);
@@ -476,15 +371,6 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
         Err(error) => error.to_string(),
     };
     Err(Error::Cwd(short(&Path::display(cwd).to_string()), reason))
-}
-
-/// The beginning of what a caller gave, for a sentence.
-fn short(text: &str) -> String {
-    const LONGEST: usize = 120;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.into(),
-    }
 }
 
 fn is_id(name: &str) -> bool {
