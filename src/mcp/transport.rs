@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
                     continue;
                 }
                 if self.ended {
-                    self.wire.end();
+                    self.wire.all_taken();
                     return std::future::pending().await;
                 }
                 self.read().await;
@@ -146,6 +146,7 @@ impl<R: AsyncRead + Unpin> Transport<R> {
                     tracing::info!(%error, "the input failed");
                 }
                 self.ended = true;
+                self.wire.end();
                 // The last line may lack its newline.
                 if self.taken < self.buffer.len() || self.skipped.is_some() {
                     self.buffer.push(b'\n');

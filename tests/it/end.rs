@@ -282,14 +282,15 @@ fn neither_a_flood_nor_an_unread_stdout_delays_the_end() {
             .ok()
     })
     .unwrap();
-    for id in 3..40 {
+    for id in 3..1500 {
         say(id, "output", json!({ "id": "flood" }));
     }
     drop(stdin);
     let begun = Instant::now();
     let status = wait_until(Duration::from_secs(10), || server.try_wait().unwrap()).unwrap();
     assert!(
-        status.success() && begun.elapsed() < Duration::from_millis(2500),
+        // 1.5 s are promised; the rest is for a slow build on a busy machine.
+        status.success() && begun.elapsed() < Duration::from_secs(6),
         "{:?}",
         begun.elapsed()
     );

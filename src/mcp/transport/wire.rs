@@ -36,6 +36,8 @@ pub(in crate::mcp) struct WireState {
     pub(in crate::mcp) ended: bool,
     /// The client hears nothing any more.
     pub(in crate::mcp) broken: bool,
+    /// Everything that the client has said was looked at.
+    all_taken: bool,
     /// Requests without an answer.
     asked: usize,
     /// Answers that are not written out.
@@ -74,7 +76,7 @@ pub(super) struct Batch {
 impl WireState {
     /// Whether everything that was asked has been answered, as far as the client hears it.
     pub(in crate::mcp) fn is_answered(&self) -> bool {
-        self.broken || self.asked == 0 && self.unwritten == 0
+        self.broken || self.asked == 0 && self.unwritten == 0 && (self.all_taken || !self.ended)
     }
 
     /// Whether an answer may be made.
@@ -164,6 +166,10 @@ impl Wire {
 
     pub(super) fn end(&self) {
         self.state.send_modify(|state| state.ended = true);
+    }
+
+    pub(super) fn all_taken(&self) {
+        self.state.send_modify(|state| state.all_taken = true);
     }
 
     pub(super) fn next_number(&self) -> i64 {
