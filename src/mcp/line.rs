@@ -18,14 +18,14 @@ use serde_json::{Map, Value, json};
 
 pub(super) use id::IdScan;
 
-/// What came on a line.
+/// The messages of one line, read one by one: a line may hold very many.
 #[derive(Debug)]
-pub(super) enum Line {
-    /// Messages that are answered each by itself: one, or none, or several that a client forgot
-    /// to put on lines of their own.
-    Separate(Vec<Message>),
-    /// Messages that are answered together.
-    Batch(Vec<Message>),
+pub(super) struct Line {
+    text: String,
+    /// Where the next message begins.
+    at: usize,
+    batch: bool,
+    empty: bool,
 }
 
 /// What to do with a message.
@@ -50,6 +50,8 @@ pub(super) struct Request {
     pub(super) opens: bool,
     /// Whether it stands for itself: it needs no session.
     pub(super) free: bool,
+    /// Whether its answer may take long, whatever the server does.
+    pub(super) slow: bool,
     body: Map<String, Value>,
 }
 
@@ -58,45 +60,73 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
+/// Internal error: the server's fault, not the request's.
+const BUSY: i32 = -32603;
 
 /// No client needs a longer id, and no method has a longer name.
 const LONGEST_NAME: usize = 1024;
 
-/// Reads one line.
-pub(super) fn read(line: &[u8]) -> Line {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim_start_matches('\u{feff}').trim();
-    let batch = text.starts_with('[');
-    // Within a batch, what stands between the messages is not looked at too closely.
-    let between = |c: char| c.is_whitespace() || batch && matches!(c, '[' | ']' | ',');
-    let mut messages = Vec::new();
-    let mut rest = text.trim_start_matches(between);
-    while !rest.is_empty() {
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
-        match values.next() {
-            Some(Ok(value)) => {
-                messages.extend(message(value.get()));
-                rest = rest[values.byte_offset()..].trim_start_matches(between);
-            }
-            Some(Err(reason)) => {
-                let mut scan = IdScan::default();
-                scan.feed(rest.as_bytes());
-                messages.extend(malformed(scan, &format!("this line is not JSON: {reason}")));
-                break;
-            }
-            None => break,
+impl Line {
+    /// Of these bytes, without their newline.
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_start_matches('\u{feff}').trim().to_owned();
+        let batch = text.starts_with('[');
+        Self {
+            text,
+            at: 0,
+            batch,
+            empty: true,
         }
     }
-    match (batch, messages.is_empty()) {
-        (true, true) if text.trim_start_matches(between).is_empty() => {
-            Line::Separate(vec![refusal(
-                "null",
-                INVALID_REQUEST,
-                "a batch must not be empty",
-            )])
+
+    /// Whether its messages are answered together. Else it holds one, or none, or several that a
+    /// client forgot to put on lines of their own.
+    pub(super) fn is_batch(&self) -> bool {
+        self.batch
+    }
+
+    /// What stands between messages. Within a batch it is not looked at too closely.
+    fn between(&self) -> impl Fn(char) -> bool + use<> {
+        let batch = self.batch;
+        move |c| c.is_whitespace() || batch && matches!(c, '[' | ']' | ',')
+    }
+}
+
+impl Iterator for Line {
+    type Item = Message;
+
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            let rest = self.text[self.at..].trim_start_matches(self.between());
+            self.at = self.text.len() - rest.len();
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+            let found = match values.next() {
+                Some(Ok(value)) => {
+                    self.at += values.byte_offset();
+                    message(value.get())
+                }
+                Some(Err(reason)) => {
+                    self.at = self.text.len();
+                    let mut scan = IdScan::default();
+                    scan.feed(rest.as_bytes());
+                    malformed(scan, &format!("this line is not JSON: {reason}"))
+                }
+                None if self.batch && self.empty => {
+                    self.empty = false;
+                    return Some(refusal(
+                        "null",
+                        INVALID_REQUEST,
+                        "a batch must not be empty",
+                    ));
+                }
+                None => return None,
+            };
+            self.empty = false;
+            if found.is_some() {
+                return found;
+            }
         }
-        (true, _) => Line::Batch(messages),
-        (false, _) => Line::Separate(messages),
     }
 }
 
@@ -121,6 +151,15 @@ impl Request {
             let reason = format!("the message cannot be understood: {reason}");
             refusal(&self.id, INVALID_PARAMS, &reason)
         })
+    }
+
+    /// The answer where so much is waited for that no more can be.
+    pub(super) fn too_many(&self) -> Message {
+        refusal(
+            &self.id,
+            BUSY,
+            "too many calls are waiting; cancel some, or call again later",
+        )
     }
 
     /// The answer to a request that needs a session where there is none.
@@ -188,14 +227,26 @@ fn message(text: &str) -> Option<Message> {
         method == "initialize",
         method == "ping" || version.is_some(),
     );
+    let slow = is_slow(method, body.get("params"));
     numbers_as_written(&mut body, text);
     Some(Message::Request(Request {
         id,
         same_as,
         opens,
         free,
+        slow,
         body,
     }))
+}
+
+/// What waits for something outside of the server. All else is answered as soon as it has its turn.
+fn is_slow(method: &str, params: Option<&Value>) -> bool {
+    let tool = params.and_then(|params| params.get("name")?.as_str());
+    match method {
+        "subscriptions/listen" => true,
+        "tools/call" => matches!(tool, Some("start" | "stop" | "send")),
+        _ => false,
+    }
 }
 
 /// The one notification that means something here. What is no message at all is answered.
@@ -332,9 +383,7 @@ mod tests {
     use super::*;
 
     fn messages(line: &str) -> Vec<Message> {
-        match read(line.as_bytes()) {
-            Line::Separate(messages) | Line::Batch(messages) => messages,
-        }
+        Line::new(line.as_bytes()).collect()
     }
 
     fn answers(line: &str) -> Vec<Value> {
@@ -480,7 +529,7 @@ mod tests {
             format!("[{one} {two}"),
             format!("[[{one}],{two}]"),
         ] {
-            assert!(matches!(read(line.as_bytes()), Line::Batch(_)), "{line}");
+            assert!(Line::new(line.as_bytes()).is_batch(), "{line}");
             assert_eq!(ids(&line), ["1", "2"], "{line}");
         }
         assert_eq!(ids(&format!("{one}{two}")), ["1", "2"]);
@@ -496,10 +545,7 @@ mod tests {
     }
 
     fn body(line: &[u8]) -> Value {
-        let Line::Separate(mut messages) = read(line) else {
-            panic!()
-        };
-        let Some(Message::Request(request)) = messages.pop() else {
+        let Some(Message::Request(request)) = Line::new(line).next() else {
             panic!()
         };
         Value::Object(request.body)

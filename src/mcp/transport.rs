@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::line::{self, IdScan, Line, Message, Request};
-use wire::Batch;
+use wire::{Asked, Batch};
 
 pub(super) use wire::{Wire, WireState};
 
@@ -48,6 +48,9 @@ pub(super) struct Transport<R> {
     ended: bool,
     /// Whether the client has opened a session.
     opened: bool,
+    /// The line whose messages are being taken.
+    line: Option<(Line, Option<Arc<Mutex<Batch>>>)>,
+    /// For rmcp.
     messages: VecDeque<ClientJsonRpcMessage>,
     wire: Wire,
 }
@@ -66,6 +69,7 @@ pub(super) fn open<R, W: AsyncWrite + Unpin>(
         skipped: None,
         ended: false,
         opened: false,
+        line: None,
         messages: handshake().into_iter().collect(),
         wire: wire.clone(),
     };
@@ -109,7 +113,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
                 return Some(message);
             }
             if self.wire.is_open() {
-                if self.take_line() {
+                if self.take_message() || self.take_line() {
                     continue;
                 }
                 if self.ended {
@@ -157,6 +161,25 @@ impl<R: AsyncRead + Unpin> Transport<R> {
 }
 
 impl<R> Transport<R> {
+    /// Takes the next message of the line. Whether there was one.
+    fn take_message(&mut self) -> bool {
+        let Some((line, batch)) = &mut self.line else {
+            return false;
+        };
+        let batch = batch.clone();
+        let message = line.next();
+        match (message, batch) {
+            (Some(message), batch) => {
+                self.take(message, batch.as_ref());
+                return true;
+            }
+            (None, Some(batch)) => self.wire.close(&batch),
+            (None, None) => {}
+        }
+        self.line = None;
+        false
+    }
+
     /// Takes the next whole line out of the buffer. Whether there was one.
     fn take_line(&mut self) -> bool {
         let Some(newline) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
@@ -164,29 +187,24 @@ impl<R> Transport<R> {
             return false;
         };
         let end = self.searched + newline;
-        let line = match self.skipped.take() {
-            Some(mut scan) => {
-                scan.feed(&self.buffer[self.taken..end]);
-                too_long(scan)
+        let bytes = &self.buffer[self.taken..end];
+        // Several lines may have come at once, so also a whole one may be too long.
+        if self.skipped.is_some() || bytes.len() > LONGEST_LINE {
+            let mut scan = self.skipped.take().unwrap_or_default();
+            scan.feed(bytes);
+            let reason = format!("this line is longer than {LONGEST_LINE} bytes");
+            if let Some(Message::Answer(answer)) = line::malformed(scan, &reason) {
+                self.wire.deliver(answer, None);
             }
-            // Several lines may have come at once.
-            None if end - self.taken > LONGEST_LINE => {
-                let mut scan = IdScan::default();
-                scan.feed(&self.buffer[self.taken..end]);
-                too_long(scan)
-            }
-            None => line::read(&self.buffer[self.taken..end]),
-        };
+        } else {
+            let line = Line::new(bytes);
+            let batch = line
+                .is_batch()
+                .then(|| Arc::new(Mutex::new(Batch::default())));
+            self.line = Some((line, batch));
+        }
         self.taken = end + 1;
         self.searched = self.taken;
-        match line {
-            Line::Separate(messages) => {
-                for message in messages {
-                    self.take(message, None);
-                }
-            }
-            Line::Batch(messages) => self.take_batch(messages),
-        }
         true
     }
 
@@ -202,16 +220,6 @@ impl<R> Transport<R> {
             self.buffer.shrink_to(64 << 10);
         }
         self.searched = self.buffer.len();
-    }
-
-    fn take_batch(&mut self, messages: Vec<Message>) {
-        let answered = |message: &&Message| !matches!(message, Message::Cancelled(_));
-        let batch = Arc::new(Mutex::new(Batch::of(
-            messages.iter().filter(answered).count(),
-        )));
-        for message in messages {
-            self.take(message, Some(&batch));
-        }
     }
 
     fn take(&mut self, message: Message, batch: Option<&Arc<Mutex<Batch>>>) {
@@ -238,11 +246,16 @@ impl<R> Transport<R> {
         if !(self.opened || request.opens || request.free) {
             return Err(request.without_session());
         }
+        if request.slow && self.wire.is_full() {
+            return Err(request.too_many());
+        }
         self.opened |= request.opens;
+        let slow = request.slow;
         let (id, same_as) = (request.id.clone(), request.same_as.clone());
         let number = self.wire.next_number();
         let message = request.message(number)?;
-        self.wire.ask(number, id, same_as, batch.cloned());
+        self.wire
+            .ask(number, Asked::new(id, same_as, slow, batch.cloned()));
         Ok(message)
     }
 }
@@ -254,9 +267,4 @@ fn cancellation(number: i64) -> Option<ClientJsonRpcMessage> {
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }),
     )
     .ok()
-}
-
-fn too_long(scan: IdScan) -> Line {
-    let reason = format!("this line is longer than {LONGEST_LINE} bytes");
-    Line::Separate(line::malformed(scan, &reason).into_iter().collect())
 }

@@ -280,7 +280,9 @@ fn uptime_of_a_finished_process_stands_still() {
 fn a_guard_that_is_killed_takes_its_tree_with_it_and_nothing_else() {
     let mut sidecar = Sidecar::new();
     let other = sidecar.start("exec sleep 300");
-    let before = sidecar.marked();
+    // In the moment of an exec a process has no environment to be found by.
+    let both = || Some(sidecar.marked()).filter(|marked| marked.len() == 2);
+    let before = wait_until(Duration::from_secs(10), both).unwrap();
     let id = sidecar.start("setsid sleep 301 & exec sleep 302");
     let leader = sidecar.call("status", json!({ "id": id }))["pid"]
         .as_u64()

@@ -291,3 +291,96 @@ fn a_client_that_asks_for_much_and_reads_slowly_gets_all_of_it() {
         );
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_batch_of_millions_fills_no_memory() {
+    let mut sidecar = Sidecar::new();
+    let mut batch = vec![b'['];
+    batch.extend(b"1,".repeat(400_000));
+    batch.extend(b"{\"jsonrpc\":\"2.0\",\"id\":\"last\",\"method\":\"ping\"}]\n");
+    sidecar.client.say_bytes(&batch).unwrap();
+    let has_last = |message: &Value| {
+        message
+            .as_array()
+            .is_some_and(|answers| answers.iter().any(|answer| answer["id"] == "last"))
+    };
+    // Each of the millions is answered, in arrays that are not too long, and then the last.
+    let mut answers = 0;
+    loop {
+        let array = sidecar
+            .client
+            .hear_where(Value::is_array, Duration::from_mins(1))
+            .unwrap();
+        answers += array.as_array().unwrap().len();
+        if has_last(&array) {
+            break;
+        }
+    }
+    assert_eq!(answers, 400_001);
+    let status = format!("/proc/{}/status", sidecar.client.pid());
+    let status = std::fs::read_to_string(status).unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kib < 150 << 10, "the server's peak was {kib} KiB");
+}
+
+#[test]
+fn a_subscription_is_named_by_the_clients_own_id() {
+    let mut sidecar = Sidecar::silent(&[]);
+    let client = &mut sidecar.client;
+    let mut listen = modern(
+        1,
+        "subscriptions/listen",
+        json!({ "notifications": { "toolsListChanged": true } }),
+    );
+    for id in ["\"a ☃\"", "12345678901234567890123", "7"] {
+        listen["id"] = json!("PLACE");
+        client
+            .say(&listen.to_string().replace("\"PLACE\"", id))
+            .unwrap();
+        let acknowledged = client
+            .hear_where(
+                |m| m["method"] == "notifications/subscriptions/acknowledged",
+                SOON,
+            )
+            .unwrap();
+        let id: Value = serde_json::from_str(id).unwrap();
+        let key = "io.modelcontextprotocol/subscriptionId";
+        assert_eq!(acknowledged["params"]["_meta"][key], id, "{acknowledged}");
+    }
+}
+
+#[test]
+fn thousands_of_waiting_calls_keep_nobody_out() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "60000")]);
+    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
+    sidecar.output_with(&id, "armed");
+    for _ in 0..1500 {
+        sidecar.ask("stop", &json!({ "id": id }));
+    }
+    let listen = json!({ "notifications": { "toolsListChanged": true } });
+    for number in 0..1500 {
+        let listen = modern(100_000 + number, "subscriptions/listen", listen.clone());
+        sidecar.client.say(&listen.to_string()).unwrap();
+    }
+    assert_eq!(sidecar.call("list", json!({})).as_array().unwrap().len(), 1);
+    sidecar.client.close();
+    assert!(
+        sidecar
+            .client
+            .exit(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+    // Its tree has a minute of grace, for which nobody waits here.
+    #[cfg(target_os = "linux")]
+    for pid in sidecar.marked() {
+        let _ = std::process::Command::new("kill")
+            .args(["-9", &pid.to_string()])
+            .status();
+    }
+}

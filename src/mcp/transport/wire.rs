@@ -12,8 +12,12 @@ use tokio::sync::{mpsc, watch};
 /// The number of a request that nobody has made.
 pub(super) const NOBODY: i64 = 0;
 
-/// Requests are taken while fewer are in flight than this.
-const MOST_ASKED: usize = 1024;
+/// Requests are taken while fewer that are answered soon are in flight than this.
+const MOST_QUICK: usize = 1024;
+
+/// Requests that wait for something are refused while as many are in flight as this: each takes
+/// some memory, and they must not keep the others out.
+const MOST_SLOW: usize = 10_000;
 
 /// Answers of this size in all may wait for the client; more are not begun.
 const MOST_UNREAD: usize = 16 << 20;
@@ -40,6 +44,8 @@ pub(in crate::mcp) struct WireState {
     all_taken: bool,
     /// Requests without an answer.
     asked: usize,
+    /// Those of them that wait for something.
+    slow: usize,
     /// Answers that are not written out.
     unwritten: usize,
     /// Their size, and that of answers that are being made.
@@ -50,6 +56,7 @@ pub(in crate::mcp) struct WireState {
 struct Flight {
     last: i64,
     asked: BTreeMap<i64, Asked>,
+    slow: usize,
     unwritten: usize,
     unwritten_bytes: usize,
     /// The size of answers that are made, but not handed over yet.
@@ -58,19 +65,41 @@ struct Flight {
 
 /// A request that has no answer yet.
 #[derive(Debug)]
-struct Asked {
+pub(super) struct Asked {
     /// The client's id, as it was written.
     id: String,
     same_as: Value,
+    slow: bool,
     batch: Option<Arc<Mutex<Batch>>>,
     reserved: usize,
 }
 
+impl Asked {
+    pub(super) fn new(
+        id: String,
+        same_as: Value,
+        slow: bool,
+        batch: Option<Arc<Mutex<Batch>>>,
+    ) -> Self {
+        Self {
+            id,
+            same_as,
+            slow,
+            batch,
+            reserved: 0,
+        }
+    }
+}
+
 /// Answers that are given together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Batch {
+    /// Requests without an answer.
     missing: usize,
+    /// Whether all of its messages were taken.
+    closed: bool,
     answers: Vec<String>,
+    size: usize,
 }
 
 impl WireState {
@@ -86,36 +115,31 @@ impl WireState {
 
     /// Whether a request may be taken.
     fn is_open(&self) -> bool {
-        self.has_room() && self.asked < MOST_ASKED
+        self.has_room() && self.asked - self.slow < MOST_QUICK
     }
 }
 
 impl Batch {
-    /// Of so many that will be answered.
-    pub(super) fn of(missing: usize) -> Self {
-        Self {
-            missing,
-            answers: Vec::new(),
-        }
+    /// Takes an answer. Gives what is due to be sent: an array that is large enough.
+    fn add(&mut self, answer: String) -> Option<String> {
+        let due = (self.size + answer.len() > LONGEST_ANSWER)
+            .then(|| self.take())
+            .flatten();
+        self.size += answer.len();
+        self.answers.push(answer);
+        due
     }
 
-    /// Takes an answer, or the news that there will be none. Gives what is due to be sent.
-    fn add(&mut self, answer: Option<String>) -> Vec<String> {
-        self.missing = self.missing.saturating_sub(1);
-        let mut due = Vec::new();
-        let size: usize = self.answers.iter().map(String::len).sum();
-        if size + answer.as_ref().map_or(0, String::len) > LONGEST_ANSWER {
-            due.extend(self.take());
-        }
-        self.answers.extend(answer);
-        if self.missing == 0 {
-            due.extend(self.take());
-        }
-        due
+    /// Gives the rest, once nothing more can come.
+    fn rest(&mut self) -> Option<String> {
+        (self.closed && self.missing == 0)
+            .then(|| self.take())
+            .flatten()
     }
 
     fn take(&mut self) -> Option<String> {
         let answers = std::mem::take(&mut self.answers);
+        self.size = 0;
         (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
     }
 }
@@ -178,20 +202,19 @@ impl Wire {
         flight.last
     }
 
-    pub(super) fn ask(
-        &self,
-        number: i64,
-        id: String,
-        same_as: Value,
-        batch: Option<Arc<Mutex<Batch>>>,
-    ) {
-        let asked = Asked {
-            id,
-            same_as,
-            batch,
-            reserved: 0,
-        };
-        self.change(|flight| drop(flight.asked.insert(number, asked)));
+    /// Whether no more requests can be taken that wait for something.
+    pub(super) fn is_full(&self) -> bool {
+        self.state.borrow().slow >= MOST_SLOW
+    }
+
+    pub(super) fn ask(&self, number: i64, asked: Asked) {
+        if let Some(batch) = &asked.batch {
+            lock(batch).missing += 1;
+        }
+        self.change(|flight| {
+            flight.slow += usize::from(asked.slow);
+            flight.asked.insert(number, asked);
+        });
     }
 
     /// The client does not want this answer any more, and rmcp, told so, will not give it.
@@ -209,8 +232,7 @@ impl Wire {
                 batch: Some(batch), ..
             }) = self.forget(*number)
             {
-                let due = lock(&batch).add(None);
-                self.post_all(due);
+                self.settle(&batch);
             }
         }
         numbers
@@ -218,12 +240,31 @@ impl Wire {
 
     /// An answer as it stands, on its own or in its batch.
     pub(super) fn deliver(&self, answer: String, batch: Option<&Arc<Mutex<Batch>>>) {
-        match batch {
-            Some(batch) => {
-                let due = lock(batch).add(Some(answer));
-                self.post_all(due);
-            }
-            None => self.post(answer),
+        let due = match batch {
+            Some(batch) => lock(batch).add(answer),
+            None => Some(answer),
+        };
+        if let Some(due) = due {
+            self.post(due);
+        }
+    }
+
+    /// Nothing more comes in this batch.
+    pub(super) fn close(&self, batch: &Mutex<Batch>) {
+        lock(batch).closed = true;
+        self.send_rest(batch);
+    }
+
+    /// A request of this batch needs no answer any more.
+    fn settle(&self, batch: &Mutex<Batch>) {
+        lock(batch).missing -= 1;
+        self.send_rest(batch);
+    }
+
+    fn send_rest(&self, batch: &Mutex<Batch>) {
+        let rest = lock(batch).rest();
+        if let Some(rest) = rest {
+            self.post(rest);
         }
     }
 
@@ -255,39 +296,41 @@ impl Wire {
         let id = asked.id;
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"{key}":{body}}}"#);
         self.deliver(answer, asked.batch.as_ref());
+        if let Some(batch) = &asked.batch {
+            self.settle(batch);
+        }
     }
 
     /// As JSON, where what names a request of rmcp names that of the client.
     fn named(&self, message: &impl Serialize) -> Option<String> {
         const KEY: &str = "io.modelcontextprotocol/subscriptionId";
+        // Stands for the id, which a value might not hold as it was written.
+        const PLACE: &str = "\u{0}id";
         let mut value = serde_json::to_value(message).ok()?;
         let meta = match value.get_mut("params") {
             Some(params) => params.get_mut("_meta"),
             None => value.get_mut("_meta"),
         };
-        if let Some(name) = meta.and_then(|meta| meta.get_mut(KEY))
-            && let Some(asked) = lock(&self.flight)
-                .asked
-                .get(&name.as_i64().unwrap_or(NOBODY))
-        {
-            *name = asked.same_as.clone();
-        }
-        json(&value)
+        let name = meta.and_then(|meta| meta.get_mut(KEY));
+        let Some((name, number)) = name.and_then(|name| name.as_i64().map(|number| (name, number)))
+        else {
+            return json(&value);
+        };
+        let id = lock(&self.flight).asked.get(&number)?.id.clone();
+        *name = Value::from(PLACE);
+        Some(json(&value)?.replacen(&json(&PLACE)?, &id, 1))
     }
 
     fn forget(&self, number: i64) -> Option<Asked> {
         let mut forgotten = None;
         self.change(|flight| {
             forgotten = flight.asked.remove(&number);
-            flight.reserved -= forgotten.as_ref().map_or(0, |asked| asked.reserved);
+            if let Some(asked) = &forgotten {
+                flight.reserved -= asked.reserved;
+                flight.slow -= usize::from(asked.slow);
+            }
         });
         forgotten
-    }
-
-    fn post_all(&self, answers: Vec<String>) {
-        for answer in answers {
-            self.post(answer);
-        }
     }
 
     fn post(&self, answer: String) {
@@ -305,12 +348,13 @@ impl Wire {
     fn change(&self, change: impl FnOnce(&mut Flight)) {
         let mut flight = lock(&self.flight);
         change(&mut flight);
-        let (asked, unwritten) = (flight.asked.len(), flight.unwritten);
+        let (asked, slow, unwritten) = (flight.asked.len(), flight.slow, flight.unwritten);
         let bytes = flight.unwritten_bytes + flight.reserved;
         drop(flight);
         self.state.send_modify(|state| {
             *state = WireState {
                 asked,
+                slow,
                 unwritten,
                 bytes,
                 ..*state
