@@ -141,6 +141,9 @@ impl<R: AsyncRead + Unpin + Send + 'static> rmcp::transport::Transport<RoleServe
 impl<R: AsyncRead + Unpin> Transport<R> {
     /// Reads what there is. Losing the future loses nothing.
     async fn read(&mut self) {
+        if self.taken > LONGEST_LINE {
+            self.forget_taken();
+        }
         self.buffer.reserve(64 << 10);
         match self.input.read_buf(&mut self.buffer).await {
             Ok(read) if read > 0 => {}
@@ -208,10 +211,15 @@ impl<R> Transport<R> {
         true
     }
 
+    fn forget_taken(&mut self) {
+        self.buffer.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
+    }
+
     /// Keeps what is no whole line yet, unless it is too long for one.
     fn keep_rest(&mut self) {
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
+        self.forget_taken();
         if self.skipped.is_some() || self.buffer.len() > LONGEST_LINE {
             self.skipped.get_or_insert_default().feed(&self.buffer);
             self.buffer.clear();
