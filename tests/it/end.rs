@@ -13,14 +13,6 @@ use serde_json::json;
 
 use crate::harness::{Sidecar, clean, program};
 
-/// A server with a process that will have to be killed, after so many milliseconds.
-fn stubborn(grace: &str) -> (Sidecar, String) {
-    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", grace)]);
-    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    sidecar.output_with(&id, "armed");
-    (sidecar, id)
-}
-
 fn signal(sidecar: &Sidecar, name: &str) {
     let pid = sidecar.client.pid().to_string();
     assert!(
@@ -44,7 +36,7 @@ fn a_life_without_a_call_ends_with_zero() {
 
 #[test]
 fn the_end_of_input_ends_the_trees_and_waits_for_them() {
-    let (mut sidecar, _) = stubborn("300");
+    let (mut sidecar, _) = Sidecar::stubborn("300");
     sidecar.client.close();
     assert!(
         sidecar
@@ -59,7 +51,7 @@ fn the_end_of_input_ends_the_trees_and_waits_for_them() {
 
 #[test]
 fn calls_in_flight_are_answered_at_the_end_of_input() {
-    let (mut sidecar, id) = stubborn("300");
+    let (mut sidecar, id) = Sidecar::stubborn("300");
     let stop = sidecar.ask("stop", &json!({ "id": id }));
     let start = sidecar.ask("start", &json!({ "command": "exec sleep 300" }));
     let list = sidecar.ask("list", &json!({}));
@@ -79,7 +71,7 @@ fn calls_in_flight_are_answered_at_the_end_of_input() {
 
 #[test]
 fn a_stop_that_takes_longer_than_the_server_is_answered_all_the_same() {
-    let (mut sidecar, id) = stubborn("3000");
+    let (mut sidecar, id) = Sidecar::stubborn("3000");
     let stop = sidecar.ask("stop", &json!({ "id": id }));
     sidecar.client.close();
     let sentence = sidecar.answer(&stop).unwrap_err();
@@ -184,7 +176,7 @@ fn a_tree_that_takes_longer_than_the_server_keeps_its_whole_grace() {
 #[test]
 fn a_signal_ends_the_server_at_once_and_then_the_trees() {
     for name in ["TERM", "INT", "HUP"] {
-        let (mut sidecar, id) = stubborn("300");
+        let (mut sidecar, id) = Sidecar::stubborn("300");
         sidecar.start("setsid sleep 300 & exec sleep 300");
         let stop = sidecar.ask("stop", &json!({ "id": id }));
         signal(&sidecar, name);

@@ -93,6 +93,27 @@ impl Sidecar {
         started["id"].as_str().unwrap().to_owned()
     }
 
+    /// A server with a process that will have to be killed, after so many milliseconds.
+    #[track_caller]
+    pub(crate) fn stubborn(grace: &str) -> (Self, String) {
+        let mut sidecar = Self::with(&[("SIDECAR_KILL_TIMEOUT", grace)]);
+        let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
+        sidecar.output_with(&id, "armed");
+        (sidecar, id)
+    }
+
+    /// The most memory that the server has used, in KiB.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.client.pid());
+        let status = std::fs::read_to_string(status).unwrap();
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Waits until a process has written this to standard output.
     #[track_caller]
     pub(crate) fn output_with(&mut self, id: &str, wanted: &str) -> String {

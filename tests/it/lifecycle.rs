@@ -91,9 +91,7 @@ fn a_process_that_obeys_ends_at_once_with_its_own_code() {
 
 #[test]
 fn a_process_that_does_not_obey_is_killed_after_the_timeout_and_delays_nobody() {
-    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "600")]);
-    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    sidecar.output_with(&id, "armed");
+    let (mut sidecar, id) = Sidecar::stubborn("600");
     let begun = Instant::now();
     let first = sidecar.ask("stop", &json!({ "id": id }));
     let second = sidecar.ask("stop", &json!({ "id": id }));

@@ -48,14 +48,9 @@ fn a_flood_costs_no_more_than_the_buffer() {
             "{status}"
         );
     }
-    if cfg!(target_os = "linux") {
-        let path = format!("/proc/{}/status", sidecar.client.pid());
-        let status = std::fs::read_to_string(path).unwrap();
-        let peak = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .unwrap();
-        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    #[cfg(target_os = "linux")]
+    {
+        let kib = sidecar.peak_memory();
         assert!(kib < 64 << 10, "the server's peak was {kib} KiB");
     }
 }

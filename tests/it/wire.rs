@@ -197,9 +197,7 @@ fn ids_come_back_as_they_were() {
 
 #[test]
 fn cancelling_answers_nothing_and_breaks_nothing() {
-    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "300")]);
-    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    sidecar.output_with(&id, "armed");
+    let (mut sidecar, id) = Sidecar::stubborn("300");
     let asked = sidecar.ask("stop", &json!({ "id": id }));
     for request in [&asked, &json!(99_999)] {
         let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": request } });
@@ -229,9 +227,7 @@ fn what_a_child_prints_stays_out_of_the_protocol() {
 
 #[test]
 fn an_id_may_be_used_twice() {
-    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "300")]);
-    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    sidecar.output_with(&id, "armed");
+    let (mut sidecar, id) = Sidecar::stubborn("300");
     let stop = json!({ "jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": { "name": "stop", "arguments": { "id": id } } });
     let ping = json!({ "jsonrpc": "2.0", "id": 77, "method": "ping" });
     sidecar.client.say(&stop.to_string()).unwrap();
@@ -318,13 +314,7 @@ fn a_batch_of_millions_fills_no_memory() {
         }
     }
     assert_eq!(answers, 400_001);
-    let status = format!("/proc/{}/status", sidecar.client.pid());
-    let status = std::fs::read_to_string(status).unwrap();
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap();
-    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let kib = sidecar.peak_memory();
     assert!(kib < 150 << 10, "the server's peak was {kib} KiB");
 }
 
@@ -356,9 +346,7 @@ fn a_subscription_is_named_by_the_clients_own_id() {
 
 #[test]
 fn thousands_of_waiting_calls_keep_nobody_out() {
-    let mut sidecar = Sidecar::with(&[("SIDECAR_KILL_TIMEOUT", "60000")]);
-    let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
-    sidecar.output_with(&id, "armed");
+    let (mut sidecar, id) = Sidecar::stubborn("60000");
     for _ in 0..1500 {
         sidecar.ask("stop", &json!({ "id": id }));
     }
