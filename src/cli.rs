@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, VARIABLES};
-use crate::{doctor, mcp};
+use crate::{doctor, mcp, platform};
 
 /// A command line or a configuration that cannot be used.
 const UNUSABLE: u8 = 2;
@@ -74,6 +74,7 @@ fn serve() -> ExitCode {
              Ctrl-D ends it.",
         );
     }
+    platform::allow_many_processes();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // Calls that take their time must not keep the thread from hearing a signal.

@@ -51,7 +51,10 @@ fn keep(mut host: Host) -> std::io::Result<()> {
     let body = host.receive()?;
     let spec = Spec::decode(&body).ok_or(std::io::ErrorKind::InvalidData)?;
     match host.spawn(&spec) {
-        Ok(pid) => host.tell(FromGuard::Spawned(pid).encode()),
+        Ok(pid) => {
+            let containment = host.containment();
+            host.tell(FromGuard::Spawned { pid, containment }.encode());
+        }
         Err(error) => {
             host.tell(FromGuard::Failed(error.raw_os_error().unwrap_or(0)).encode());
             return Ok(());

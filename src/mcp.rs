@@ -93,6 +93,7 @@ pub async fn serve(config: &Config) -> io::Result<()> {
             return Ok(());
         }
         _ = state.wait_for(|state| state.ended || state.broken) => {}
+        () = platform::host_gone() => tracing::info!("the host is gone"),
         _ = session => {}
     }
     let _ = closing.send(Closing::Begun);

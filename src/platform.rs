@@ -7,15 +7,20 @@
 //! - [`prepare`]: puts right what a host may have left wrong (signal state), before anything else.
 //! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
 //! - [`role`]: which of the two roles this process was started for.
+//! - [`shortage`]: what to do about an error that says that something has run out.
 //! - [`is_alive`]: whether a process of this id exists.
+//! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
 //!
 //! For the server (on tokio):
+//! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
 //! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
 //! - [`Control`], [`Input`], [`Output`]: those ends, non-blocking.
 //! - [`stdin`], [`stdout`]: the client's ends, whatever they are; neither ever blocks the thread.
 //! - [`shutdown_signal`]: completes when the system asks the server to end.
 //! - [`look_after_children`]: reaps what ends; never completes.
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
+//! - [`tree_size`]: how many processes of a tree are alive.
+//! - [`host_gone`]: completes when the host is gone although the client's end is still open.
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
 //!
@@ -56,24 +61,41 @@ use crate::guard::protocol::{Exit, FRAME};
 
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, is_alive,
+    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shortage,
+    shutdown_signal, start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, is_alive,
+    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shortage,
+    shutdown_signal, start_guard, stdin, stdout,
 };
 
-pub use system::{CONTAINMENT, Host, end_strays};
+pub use system::{CONTAINMENT, Host, INEXACT, end_strays, host_gone, tree_size};
 
-/// What the end of a tree is sure to reach here.
+/// What the end of a tree is sure to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Containment {
     /// Every descendant, wherever it moved.
     Exact,
     /// Every descendant that the system lets a guard follow; a fast daemon may slip away.
     Group,
+}
+
+impl Containment {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Group => "group",
+        }
+    }
+
+    /// Why it is less than exact, where it is.
+    pub fn shortfall(self) -> Option<&'static str> {
+        (self == Self::Group).then_some(INEXACT)
+    }
 }
 
 /// What this process was started for.

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
-use crate::platform;
+use crate::platform::{self, Containment};
 use command::Command;
 use input::{InputError, Queue, Reply};
 use state::{Life, Stuck};
@@ -37,6 +38,9 @@ pub struct Process {
     pub name: String,
     /// What was started.
     pub command: Command,
+    /// What the end of its tree is sure to reach.
+    pub containment: Containment,
+    guard: u32,
     /// Written by the task alone.
     life: watch::Receiver<Life>,
     /// Shared with the task, which holds the lock for one copy at a time.
@@ -48,10 +52,16 @@ pub struct Process {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no guard, so nothing was attempted.
-    #[error("no guard process could be started to run it: {0}")]
+    #[error("no guard process could be started to run it: {0}{advice}", advice = advice(.0))]
     Guard(io::Error),
+    /// There was a guard.
+    #[error(
+        "the guard process that was to run it has ended; if mcp-sidecar was upgraded since this server was started, \
+         restart the server, else try again"
+    )]
+    GuardLost,
     /// The guard could not run the command.
-    #[error("it could not be run: {0}")]
+    #[error("it could not be run: {0}{advice}", advice = advice(.0))]
     Spawn(io::Error),
     /// The system takes only so much with a command.
     #[error(
@@ -82,8 +92,8 @@ impl Process {
             .await
             .map_err(StartError::Guard)?;
         let mut frames = Frames::default();
-        let pid = match frames.next(&ends.control).await {
-            Some(FromGuard::Spawned(pid)) => pid,
+        let (pid, containment) = match frames.next(&ends.control).await {
+            Some(FromGuard::Spawned { pid, containment }) => (pid, containment),
             Some(FromGuard::Failed(errno)) => {
                 let error = io::Error::from_raw_os_error(errno);
                 return Err(match error.kind() {
@@ -91,7 +101,10 @@ impl Process {
                     _ => StartError::Spawn(error),
                 });
             }
-            _ => return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into())),
+            _ => {
+                platform::end_strays(ends.guard, |_| ()).await;
+                return Err(StartError::GuardLost);
+            }
         };
         let now = Instant::now();
         let (life, observed) = watch::channel(Life::new(pid, now));
@@ -108,12 +121,15 @@ impl Process {
             stderr: Some(ends.stderr),
             control: Some(ends.control),
             guard: ends.guard,
+            strays: None,
         };
         tokio::spawn(task.run());
         Ok(Self {
             id,
             name,
             command,
+            containment,
+            guard: ends.guard,
             life: observed,
             output,
             mailbox,
@@ -128,6 +144,15 @@ impl Process {
     /// What it has written.
     pub fn output(&self, request: &Request) -> View {
         lock(&self.output).view(request)
+    }
+
+    /// How many processes of its tree are alive, where that can be told.
+    pub fn tree_size(&self) -> Option<usize> {
+        if self.life().gone {
+            Some(0)
+        } else {
+            platform::tree_size(self.guard)
+        }
     }
 
     /// Bytes of output held.
@@ -189,6 +214,8 @@ struct Task {
     /// None once the guard is done.
     control: Option<platform::Control>,
     guard: u32,
+    /// Ends what a guard that was killed has left behind.
+    strays: Option<JoinHandle<usize>>,
 }
 
 impl Task {
@@ -196,10 +223,12 @@ impl Task {
         // The handle may be dropped early (the process was forgotten): the tree is kept all the same.
         let mut handled = true;
         while self.control.is_some()
+            || self.strays.is_some()
             || (handled && (self.stdout.is_some() || self.stderr.is_some()))
         {
             tokio::select! {
                 frame = self.frames.next_of(self.control.as_ref()) => self.hear(frame).await,
+                strays = joined(self.strays.as_mut()) => self.without_guard(strays).await,
                 () = readable(self.stdout.as_ref()) => self.pump(Stream::Out, 1),
                 () = readable(self.stderr.as_ref()) => self.pump(Stream::Err, 1),
                 () = writable(self.stdin.as_ref()), if !self.queue.is_empty() => self.feed(),
@@ -243,16 +272,29 @@ impl Task {
                 });
                 self.life.send_modify(|life| life.stuck = stuck);
             }
-            Some(FromGuard::Spawned(_) | FromGuard::Failed(_)) => {}
+            Some(FromGuard::Spawned { .. } | FromGuard::Failed(_)) => {}
             None => {
                 // The guard was killed, and its leader with it. What it kept is ours to end.
-                let strays = platform::end_strays(self.guard).await;
-                tracing::warn!(strays, "a guard was killed; its process was ended with it");
-                self.drain().await;
-                self.exited(Exit::Signal(9));
-                self.gone().await;
+                self.control = None;
+                let life = self.life.clone();
+                life.send_modify(|life| life.guard_killed = true);
+                self.strays = Some(tokio::spawn(platform::end_strays(self.guard, move |pid| {
+                    let now = Instant::now();
+                    life.send_modify(|life| {
+                        life.exited.get_or_insert((Exit::Signal(9), now));
+                        life.stuck = Some(Stuck { pid, since: now });
+                    });
+                })));
             }
         }
+    }
+
+    async fn without_guard(&mut self, strays: usize) {
+        tracing::warn!(strays, "a guard was killed; its process was ended with it");
+        self.strays = None;
+        self.drain().await;
+        self.exited(Exit::Signal(9));
+        self.gone().await;
     }
 
     fn exited(&self, exit: Exit) {
@@ -379,6 +421,13 @@ async fn readable(pipe: Option<&platform::Output>) {
     }
 }
 
+async fn joined(task: Option<&mut JoinHandle<usize>>) -> usize {
+    match task {
+        Some(task) => task.await.unwrap_or_default(),
+        None => std::future::pending().await,
+    }
+}
+
 async fn writable(pipe: Option<&platform::Input>) {
     // Where there is none, feeding closes the queue at once.
     if let Some(pipe) = pipe {
@@ -390,6 +439,14 @@ async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+/// What to do about it, where that is known.
+fn advice(error: &io::Error) -> String {
+    match platform::shortage(error) {
+        Some(advice) => format!("; {advice}"),
+        None => String::new(),
     }
 }
 

@@ -11,10 +11,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::platform::{os_from_bytes, os_to_bytes};
+use crate::platform::{Containment, os_from_bytes, os_to_bytes};
 
 /// Raised whenever a spec or a frame changes its meaning.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The size in bytes of every message but the spec.
 pub const FRAME: usize = 8;
@@ -51,8 +51,13 @@ pub enum Exit {
 /// What a guard tells its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FromGuard {
-    /// The leader runs and has this process id.
-    Spawned(u32),
+    /// The leader runs.
+    Spawned {
+        /// Its process id.
+        pid: u32,
+        /// What the end of its tree is sure to reach.
+        containment: Containment,
+    },
     /// Nothing runs: the operating system's error number.
     Failed(i32),
     /// The leader has ended. Its tree may live on.
@@ -146,7 +151,10 @@ impl FromGuard {
     /// The frame that says this.
     pub fn encode(self) -> [u8; FRAME] {
         match self {
-            Self::Spawned(pid) => frame(b'P', 0, pid.cast_signed()),
+            Self::Spawned { pid, containment } => {
+                let kind = u8::from(containment == Containment::Group);
+                frame(b'P', kind, pid.cast_signed())
+            }
             Self::Failed(errno) => frame(b'E', 0, errno),
             Self::Exited(Exit::Code(code)) => frame(b'X', 0, code),
             Self::Exited(Exit::Signal(signal)) => frame(b'X', 1, signal),
@@ -159,7 +167,14 @@ impl FromGuard {
     pub fn decode(frame: [u8; FRAME]) -> Option<Self> {
         let (tag, kind, value) = parts(frame);
         Some(match (tag, kind) {
-            (b'P', 0) => Self::Spawned(value.cast_unsigned()),
+            (b'P', kind @ (0 | 1)) => Self::Spawned {
+                pid: value.cast_unsigned(),
+                containment: if kind == 0 {
+                    Containment::Exact
+                } else {
+                    Containment::Group
+                },
+            },
             (b'E', 0) => Self::Failed(value),
             (b'X', 0) => Self::Exited(Exit::Code(value)),
             (b'X', 1) => Self::Exited(Exit::Signal(value)),
@@ -290,7 +305,14 @@ mod tests {
     #[test]
     fn every_frame_arrives_as_it_was_sent() {
         for message in [
-            FromGuard::Spawned(u32::MAX),
+            FromGuard::Spawned {
+                pid: u32::MAX,
+                containment: Containment::Exact,
+            },
+            FromGuard::Spawned {
+                pid: 1,
+                containment: Containment::Group,
+            },
             FromGuard::Failed(7),
             FromGuard::Exited(Exit::Code(-1)),
             FromGuard::Exited(Exit::Signal(9)),

@@ -25,6 +25,9 @@ struct Item<'a> {
     pid: u32,
     state: &'static str,
     uptime: String,
+    /// How many processes of a tree are alive whose leader has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<usize>,
 }
 
 pub(super) fn call(sidecar: &Sidecar) -> Result<String, Failure> {
@@ -40,6 +43,9 @@ pub(super) fn call(sidecar: &Sidecar) -> Result<String, Failure> {
                 pid: life.pid,
                 state: life.state().as_str(),
                 uptime: life.uptime(now).to_string(),
+                processes: (life.exited.is_some() && !life.gone)
+                    .then(|| process.tree_size())
+                    .flatten(),
             }
         })
         .collect();

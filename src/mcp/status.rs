@@ -30,6 +30,17 @@ struct Answer<'a> {
     exit_code: Option<i32>,
     uptime: String,
     output_size: usize,
+    /// Why it ended, where state and exit code do not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    /// How many processes of the tree are alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<usize>,
+    /// What the end of the tree is sure to reach.
+    containment: &'static str,
+    /// Why that is less than `exact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    containment_reason: Option<&'static str>,
 }
 
 pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
@@ -44,5 +55,9 @@ pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure>
         exit_code: life.exit_code(),
         uptime: life.uptime(Instant::now()).to_string(),
         output_size: process.output_size(),
+        reason: life.reason(),
+        processes: process.tree_size(),
+        containment: process.containment.as_str(),
+        containment_reason: process.containment.shortfall(),
     })
 }

@@ -8,11 +8,14 @@
 //! Only direct children are killed by process id. A child that has not been waited for keeps its
 //! id, so no stranger can be hit.
 
+mod host;
+mod table;
+
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -24,6 +27,14 @@ use crate::guard::protocol::{Exit, FRAME, Spec};
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Exact;
 
+/// Why a tree is not contained exactly; here it always is.
+pub const INEXACT: &str = "";
+
+pub use host::host_gone;
+
+/// What was killed and lives for so long belongs to another user or waits for a device.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
 /// The tree of one process, as its guard sees it.
 #[derive(Debug)]
 pub struct Host {
@@ -31,6 +42,7 @@ pub struct Host {
     signals: OwnedFd,
     /// Until the spawn.
     stdio: Option<[OwnedFd; 3]>,
+    descriptors: Option<u64>,
     /// Until the server is gone.
     readers: Option<[OwnedFd; 2]>,
     leader: Leader,
@@ -60,6 +72,7 @@ impl Host {
             server: Some(server),
             signals,
             stdio: None,
+            descriptors: None,
             readers: None,
             leader: Leader::Unborn,
             events: VecDeque::new(),
@@ -72,6 +85,7 @@ impl Host {
         let (streams, body) = server.receive_spec()?;
         self.stdio = Some(streams.leader);
         self.readers = Some(streams.readers);
+        self.descriptors = streams.descriptors;
         Ok(body)
     }
 
@@ -79,11 +93,13 @@ impl Host {
     pub fn spawn(&mut self, spec: &Spec) -> io::Result<u32> {
         let stdio = self.stdio.take().ok_or(io::ErrorKind::NotConnected)?;
         let mut command = unix::command(spec, stdio);
+        let descriptors = self.descriptors;
         let guard = rustix::process::getpid();
         // SAFETY: the closure only makes system calls that are safe between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 unix::unblock_signals();
+                unix::limit_descriptors(descriptors);
                 rustix::process::setsid()?;
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The guard may have died before that took effect.
@@ -98,6 +114,11 @@ impl Host {
         let pid = child.id();
         self.leader = Pid::from_raw(pid.cast_signed()).map_or(Leader::Unborn, Leader::Alive);
         Ok(pid)
+    }
+
+    /// What the end of this tree is sure to reach.
+    pub fn containment(&self) -> Containment {
+        CONTAINMENT
     }
 
     /// Tells the server something; a server that is gone hears nothing.
@@ -154,15 +175,19 @@ impl Host {
             Leader::Alive(leader) => {
                 let _ = rustix::process::kill_process_group(leader, Signal::TERM);
                 let _ = rustix::process::kill_process_group(leader, Signal::CONT);
-                Some(leader.as_raw_pid())
+                Some(leader)
             }
             _ => None,
         };
         // What is born or handed over while we look is met in the next pass.
         for _ in 0..10 {
             let met = asked.len();
-            for (parent, pid) in descendants() {
-                if asked.insert(pid) && stat(pid).is_some_and(|stat| Some(stat.group) != group) {
+            for (parent, pid) in table::descendants(table::own_pid()) {
+                let Some(pid) = Pid::from_raw(pid) else {
+                    continue;
+                };
+                let own_group = rustix::process::getpgid(Some(pid)).ok();
+                if asked.insert(pid) && (group.is_none() || own_group != group) {
                     ask_descendant(parent, pid);
                 }
             }
@@ -177,7 +202,7 @@ impl Host {
         if let Leader::Alive(leader) = self.leader {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
         }
-        for pid in children(rustix::process::getpid().as_raw_pid()) {
+        for pid in table::own_children() {
             if let Some(pid) = Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
@@ -186,9 +211,7 @@ impl Host {
 
     /// A process of the tree that is still there.
     pub fn survivor(&mut self) -> Option<u32> {
-        children(rustix::process::getpid().as_raw_pid())
-            .first()
-            .map(|pid| pid.cast_unsigned())
+        table::own_children().first().map(|pid| pid.cast_unsigned())
     }
 
     fn read_signals(&mut self) {
@@ -228,9 +251,11 @@ pub(super) fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
 }
 
-/// Ends, by force, what was re-parented to the server because its guard was killed.
-/// Tells how many processes that were.
-pub async fn end_strays(guard: u32) -> usize {
+/// Ends, by force, what was re-parented to the server because its guard was killed. At once and
+/// without asking: while that lasts nobody would end it if the server were killed too. Tells how
+/// many processes that were, and on the way, again and again, which one does not end.
+pub async fn end_strays(guard: u32, mut stuck: impl FnMut(u32)) -> usize {
+    let begun = Instant::now();
     let mut ended = HashSet::new();
     loop {
         // A process closes its socket first and hands over its children after that.
@@ -239,6 +264,13 @@ pub async fn end_strays(guard: u32) -> usize {
         if handed_over && strays.is_empty() {
             return ended.len();
         }
+        let mut patience = Duration::from_millis(1);
+        if begun.elapsed() >= STUCK_AFTER
+            && let Some(pid) = strays.first()
+        {
+            stuck(pid.cast_unsigned());
+            patience = Duration::from_secs(1);
+        }
         for pid in strays {
             ended.insert(pid);
             if let Some(pid) = Pid::from_raw(pid) {
@@ -246,114 +278,52 @@ pub async fn end_strays(guard: u32) -> usize {
             }
         }
         // Each death hands its children to the server: look again.
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(patience).await;
     }
+}
+
+/// How many processes of the tree of a guard are alive.
+pub fn tree_size(guard: u32) -> Option<usize> {
+    let alive = |(_, pid): &(i32, i32)| !table::stat(*pid).is_none_or(table::Stat::has_ended);
+    table::is_ours().then(|| {
+        table::descendants(guard.cast_signed())
+            .iter()
+            .filter(|entry| alive(entry))
+            .count()
+    })
 }
 
 fn strays() -> Vec<i32> {
     let guards = unix::guards();
-    children(rustix::process::getpid().as_raw_pid())
+    table::own_children()
         .into_iter()
         .filter(|pid| !guards.contains(&pid.cast_unsigned()))
-        .filter(|pid| stat(*pid).is_some_and(|stat| stat.state != 'Z'))
+        .filter(|pid| !table::stat(*pid).is_some_and(table::Stat::has_ended))
         .collect()
 }
 
-/// Asks a descendant that is not a child of ours: only when it certainly is still that descendant.
-fn ask_descendant(parent: i32, pid: i32) {
-    let Some(pid) = Pid::from_raw(pid) else {
-        return;
+/// Asks a descendant: one that is not a child of ours only when it certainly is still the one
+/// that was found.
+fn ask_descendant(parent: i32, pid: Pid) {
+    let signal = |send: &dyn Fn(Signal) -> rustix::io::Result<()>| {
+        let _ = send(Signal::TERM);
+        let _ = send(Signal::CONT);
     };
-    let guard = rustix::process::getpid().as_raw_pid();
+    let guard = table::own_pid();
+    if parent == guard {
+        return signal(&|signal| rustix::process::kill_process(pid, signal));
+    }
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-    let Some(stat) = stat(pid.as_raw_pid()) else {
+    let Some(stat) = table::stat(pid.as_raw_pid()) else {
         return;
     };
     if stat.parent != parent && stat.parent != guard {
         return;
     }
-    for signal in [Signal::TERM, Signal::CONT] {
-        let _ = match &handle {
-            Ok(handle) => rustix::process::pidfd_send_signal(handle, signal),
-            Err(_) => rustix::process::kill_process(pid, signal),
-        };
+    match &handle {
+        Ok(handle) => signal(&|signal| rustix::process::pidfd_send_signal(handle, signal)),
+        Err(_) => signal(&|signal| rustix::process::kill_process(pid, signal)),
     }
-}
-
-/// Every descendant of this process with its parent, parents first.
-fn descendants() -> Vec<(i32, i32)> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let mut parents = VecDeque::from([rustix::process::getpid().as_raw_pid()]);
-    while let Some(parent) = parents.pop_front() {
-        for pid in children(parent) {
-            if seen.insert(pid) {
-                found.push((parent, pid));
-                parents.push_back(pid);
-            }
-        }
-    }
-    found
-}
-
-/// The children of a process. The kernel lists them by the thread that made them.
-fn children(pid: i32) -> Vec<i32> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for thread in threads.flatten() {
-        match std::fs::read_to_string(thread.path().join("children")) {
-            Ok(list) => found.extend(
-                list.split_ascii_whitespace()
-                    .filter_map(|pid| pid.parse::<i32>().ok()),
-            ),
-            // A kernel without this file. A thread that has just ended is no reason to look further.
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound && !thread_has_children_file(pid) =>
-            {
-                return children_by_scan(pid);
-            }
-            Err(_) => {}
-        }
-    }
-    found
-}
-
-fn thread_has_children_file(pid: i32) -> bool {
-    std::fs::exists(format!("/proc/{pid}/task/{pid}/children")).unwrap_or(false)
-        || !std::fs::exists(format!("/proc/{pid}/task/{pid}")).unwrap_or(false)
-}
-
-fn children_by_scan(parent: i32) -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent))
-        .collect()
-}
-
-struct Stat {
-    state: char,
-    parent: i32,
-    group: i32,
-}
-
-fn stat(pid: i32) -> Option<Stat> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything, parentheses included.
-    let after_name = text.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = std::str::from_utf8(&text[after_name + 1..])
-        .ok()?
-        .split_ascii_whitespace();
-    Some(Stat {
-        state: fields.next()?.chars().next()?,
-        parent: fields.next()?.parse().ok()?,
-        group: fields.next()?.parse().ok()?,
-    })
 }
 
 /// Blocks every signal and gives a descriptor from which they are read instead.

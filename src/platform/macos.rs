@@ -39,6 +39,9 @@ use watch::{Note, Watch};
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Group;
 
+/// Why a tree is not contained exactly.
+pub const INEXACT: &str = "macOS tells nobody of a process that leaves its parent quickly and closes all it has inherited";
+
 /// A leader whose end was announced can be waited for after a moment that no event marks.
 const MOMENT: Duration = Duration::from_millis(2);
 
@@ -56,6 +59,7 @@ pub struct Host {
     watch: Watch,
     /// Until the spawn.
     stdio: Option<[OwnedFd; 3]>,
+    descriptors: Option<u64>,
     /// Until the server is gone.
     readers: Option<[OwnedFd; 2]>,
     leader: Leader,
@@ -109,6 +113,7 @@ impl Host {
             server_pid,
             watch,
             stdio: None,
+            descriptors: None,
             readers: None,
             leader: Leader::Unborn,
             tree,
@@ -122,6 +127,7 @@ impl Host {
         let (streams, body) = server.receive_spec()?;
         self.stdio = Some(streams.leader);
         self.readers = Some(streams.readers);
+        self.descriptors = streams.descriptors;
         Ok(body)
     }
 
@@ -129,10 +135,12 @@ impl Host {
     pub fn spawn(&mut self, spec: &Spec) -> io::Result<u32> {
         let stdio = self.stdio.take().ok_or(io::ErrorKind::NotConnected)?;
         let mut command = unix::command(spec, stdio);
+        let descriptors = self.descriptors;
         // SAFETY: the closure only makes system calls that are safe between fork and exec.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 rustix::process::setsid()?;
+                unix::limit_descriptors(descriptors);
                 // What the guard ignores would stay ignored in the leader.
                 unix::reset_signals();
                 unix::unblock_signals();
@@ -150,6 +158,11 @@ impl Host {
             self.rescan();
         }
         Ok(pid)
+    }
+
+    /// What the end of this tree is sure to reach.
+    pub fn containment(&self) -> Containment {
+        CONTAINMENT
     }
 
     /// Tells the server something; a server that is gone hears nothing.
@@ -325,8 +338,18 @@ impl Host {
 pub(super) fn adopt_orphans() {}
 
 /// Ends nothing: what a guard leaves behind when it is killed goes to launchd, out of reach.
-pub async fn end_strays(_: u32) -> usize {
+pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
     0
+}
+
+/// How many processes of a tree are alive is known to its guard alone.
+pub fn tree_size(_: u32) -> Option<usize> {
+    None
+}
+
+/// A host that dies closes its end, and nothing else is known of it here.
+pub async fn host_gone() {
+    std::future::pending::<()>().await;
 }
 
 /// This system cannot flag a range of descriptors at once.

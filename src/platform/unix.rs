@@ -11,14 +11,14 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Signal, WaitOptions};
+use rustix::process::{Resource, Rlimit, Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Event, GuardEnds, Invocation, Role, system};
@@ -36,6 +36,12 @@ pub type Output = tokio::net::unix::pipe::Receiver;
 /// The name under which a guard shows up: not the server's, so that killing all processes of
 /// that name leaves the guards alive to do their work.
 const GUARD_NAME: &str = "sc-guard";
+
+/// More are never needed, and macOS refuses more.
+const MOST_DESCRIPTORS: u64 = 10_240;
+
+/// The limit of open files that the host had set; none is no limit.
+static DESCRIPTORS: OnceLock<Option<u64>> = OnceLock::new();
 
 /// Where this program's file was at the start.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -89,6 +95,40 @@ pub fn shell(command: &str) -> Invocation {
     }
 }
 
+/// What to do about an error that says that something has run out.
+pub fn shortage(error: &io::Error) -> Option<&'static str> {
+    Some(match error.raw_os_error()? {
+        libc::EMFILE | libc::ENFILE => {
+            "too many files are open: stop a process, or raise the limit (ulimit -n) and restart the server"
+        }
+        libc::EAGAIN => {
+            "too many processes are running: end some, or raise the limit (ulimit -u, or that of the container)"
+        }
+        libc::ENOMEM => "there is no memory for another process: end some first",
+        _ => return None,
+    })
+}
+
+/// Lets the server have all the descriptors that it may have: each process takes four. Leaders
+/// get the limit that the host had set, since some programs cannot stand a high one.
+pub fn allow_many_processes() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let _ = DESCRIPTORS.set(limit.current);
+    let raised = Rlimit {
+        current: limit
+            .maximum
+            .or(Some(MOST_DESCRIPTORS))
+            .min(Some(MOST_DESCRIPTORS)),
+        ..limit
+    };
+    if limit
+        .current
+        .is_some_and(|current| Some(current) < raised.current)
+    {
+        let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+    }
+}
+
 /// Starts a guard. `id` and `command` are only what people see in a list of processes.
 pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
     let (ours, theirs) = UnixStream::pair()?;
@@ -116,6 +156,7 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
             stdout.as_fd(),
             stderr.as_fd(),
         ],
+        DESCRIPTORS.get().copied().flatten(),
     )?;
     ours.set_nonblocking(true)?;
     Ok(GuardEnds {
@@ -178,18 +219,33 @@ pub(super) struct Streams {
     /// The server's ends of the two that are written. A guard holds them so that they outlive the
     /// server: without a reader, a tree that says a last word would die of it.
     pub(super) readers: [OwnedFd; 2],
+    /// How many descriptors a leader may have; none is no limit.
+    pub(super) descriptors: Option<u64>,
+}
+
+/// Gives a leader the limit of descriptors that its host had set. May be called between fork and
+/// exec.
+pub(super) fn limit_descriptors(descriptors: Option<u64>) {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: descriptors,
+        ..limit
+    };
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 
 /// Reads, for as long as the tree writes, what a server that is gone reads no longer. A thread
 /// of its own does nothing else, and keeps the guard from nothing.
 pub(super) fn drain(readers: [OwnedFd; 2]) {
-    std::thread::spawn(move || {
-        let mut readers = Vec::from(readers);
+    let readers = Arc::new(readers);
+    let kept = readers.clone();
+    let thread = std::thread::Builder::new().spawn(move || {
+        let mut readers: Vec<_> = readers.iter().collect();
         let mut discarded = [0; 4096];
         while !readers.is_empty() {
             let mut fds: Vec<_> = readers
                 .iter()
-                .map(|fd| PollFd::new(fd, PollFlags::IN))
+                .map(|fd| PollFd::new(*fd, PollFlags::IN))
                 .collect();
             if poll(&mut fds, None).is_err() {
                 continue;
@@ -205,6 +261,10 @@ pub(super) fn drain(readers: [OwnedFd; 2]) {
             });
         }
     });
+    if thread.is_err() {
+        // Where there is no thread to be had, an open pipe that fills up is better than none.
+        std::mem::forget(kept);
+    }
 }
 
 /// A guard's end of the socket.
@@ -227,8 +287,10 @@ impl Channel {
 
     /// The streams and the body of the spec.
     pub(super) fn receive_spec(&mut self) -> io::Result<(Streams, Vec<u8>)> {
-        let [stdin, stdout, stderr, out_reader, err_reader] = receive_descriptors(&self.socket)?;
+        let ([stdin, stdout, stderr, out_reader, err_reader], descriptors) =
+            receive_descriptors(&self.socket)?;
         let streams = Streams {
+            descriptors,
             leader: [stdin, stdout, stderr],
             readers: [out_reader, err_reader],
         };
@@ -340,26 +402,31 @@ fn lock_guards() -> MutexGuard<'static, Vec<u32>> {
     GUARDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn send_descriptors(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Together with the limit that they are under, since one byte at least must go with them.
+fn send_descriptors(
+    socket: &UnixStream,
+    descriptors: &[BorrowedFd<'_>],
+    limit: Option<u64>,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(descriptors));
     sendmsg(
         socket,
-        &[IoSlice::new(b"F")],
+        &[IoSlice::new(&limit.unwrap_or(u64::MAX).to_le_bytes())],
         &mut control,
         SendFlags::empty(),
     )?;
     Ok(())
 }
 
-fn receive_descriptors(socket: &UnixStream) -> io::Result<[OwnedFd; 5]> {
+fn receive_descriptors(socket: &UnixStream) -> io::Result<([OwnedFd; 5], Option<u64>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
+    let mut limit = [0; 8];
     recvmsg(
         socket,
-        &mut [IoSliceMut::new(&mut byte)],
+        &mut [IoSliceMut::new(&mut limit)],
         &mut control,
         RecvFlags::empty(),
     )?;
@@ -372,13 +439,15 @@ fn receive_descriptors(socket: &UnixStream) -> io::Result<[OwnedFd; 5]> {
     for descriptor in &descriptors {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
     }
-    descriptors
-        .try_into()
-        .map_err(|_| io::ErrorKind::InvalidData.into())
+    let limit = u64::from_le_bytes(limit);
+    match descriptors.try_into() {
+        Ok(descriptors) => Ok((descriptors, (limit != u64::MAX).then_some(limit))),
+        Err(_) => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// A descriptor of this process by its number, for as long as the process lives.
-fn standard(number: i32) -> BorrowedFd<'static> {
+pub(super) fn standard(number: i32) -> BorrowedFd<'static> {
     // SAFETY: std opens 0, 1 and 2 before main where a host has left them closed, and nothing in
     // this program closes them.
     unsafe { BorrowedFd::borrow_raw(number) }
@@ -387,19 +456,24 @@ fn standard(number: i32) -> BorrowedFd<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::protocol::VERSION;
 
     #[test]
     fn a_socket_carries_descriptors_and_a_spec() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (read, mut write) = io::pipe().unwrap();
-        send_descriptors(&ours, &[read.as_fd(); 5]).unwrap();
-        (&ours).write_all(&[1, 0, 2, 0, 0, 0, b'h', b'i']).unwrap();
+        send_descriptors(&ours, &[read.as_fd(); 5], Some(1024)).unwrap();
+        let [low, high] = VERSION.to_le_bytes();
+        (&ours)
+            .write_all(&[low, high, 2, 0, 0, 0, b'h', b'i'])
+            .unwrap();
         let mut channel = Channel {
             socket: theirs,
             frame: Vec::new(),
         };
         let (streams, body) = channel.receive_spec().unwrap();
         assert_eq!(body, b"hi");
+        assert_eq!(streams.descriptors, Some(1024));
         write.write_all(b"through").unwrap();
         let mut text = [0; 7];
         std::fs::File::from(streams.leader.into_iter().next().unwrap())

@@ -23,6 +23,10 @@ use std::sync::OnceLock;
 
 use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_shutdown};
 
+use windows_sys::Win32::Foundation::{
+    ERROR_COMMITMENT_LIMIT, ERROR_NO_SYSTEM_RESOURCES, ERROR_NOT_ENOUGH_MEMORY, ERROR_OUTOFMEMORY,
+};
+
 use super::{Containment, Invocation, Role};
 
 pub use host::Host;
@@ -31,6 +35,9 @@ pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Exact;
+
+/// Why a tree is not contained exactly.
+pub const INEXACT: &str = "this server's own host forbids job objects, so only what can be found by following parents is ended";
 
 /// The first argument of a guard. What follows: an id, the number of the pipe's handle, and the
 /// command for people to read.
@@ -129,8 +136,34 @@ pub async fn look_after_children() {
 }
 
 /// Ends nothing: what a killed guard leaves behind has ended with its job.
-pub async fn end_strays(_: u32) -> usize {
+pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
     0
+}
+
+/// How many processes of a tree are alive is known to its guard alone.
+pub fn tree_size(_: u32) -> Option<usize> {
+    None
+}
+
+/// A host that dies closes its end, and nothing else is known of it here.
+pub async fn host_gone() {
+    std::future::pending::<()>().await;
+}
+
+/// Handles are as many as memory allows.
+pub fn allow_many_processes() {}
+
+/// What to do about an error that says that something has run out.
+pub fn shortage(error: &std::io::Error) -> Option<&'static str> {
+    let code = error.raw_os_error()?.cast_unsigned();
+    matches!(
+        code,
+        ERROR_NOT_ENOUGH_MEMORY
+            | ERROR_OUTOFMEMORY
+            | ERROR_NO_SYSTEM_RESOURCES
+            | ERROR_COMMITMENT_LIMIT
+    )
+    .then_some("the system has no memory for another process: end some first")
 }
 
 /// The number of the control pipe's handle, if these are the arguments of a guard.

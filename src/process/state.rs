@@ -22,6 +22,8 @@ pub struct Life {
     pub gone: bool,
     /// What does not end, as last reported.
     pub stuck: Option<Stuck>,
+    /// Whether somebody killed its guard, and so the leader.
+    pub guard_killed: bool,
 }
 
 /// A process of a tree that does not end, whatever is sent to it.
@@ -60,6 +62,7 @@ impl Life {
             exited: None,
             gone: false,
             stuck: None,
+            guard_killed: false,
         }
     }
 
@@ -85,6 +88,12 @@ impl Life {
     pub fn uptime(&self, now: Instant) -> Uptime {
         let end = self.exited.map_or(now, |(_, end)| end);
         Uptime(end.saturating_duration_since(self.started))
+    }
+
+    /// What a state and an exit code do not tell of its end.
+    pub fn reason(&self) -> Option<&'static str> {
+        self.guard_killed
+            .then_some("its guard process (sc-guard) was killed, so all of it was ended by force")
     }
 
     /// Whether a finished process has been finished for so long.

@@ -22,7 +22,7 @@ use super::channel::Channel;
 use super::handle::{self, Reset};
 use super::tree::Tree;
 use crate::guard::protocol::{Exit, FRAME, Spec};
-use crate::platform::Event;
+use crate::platform::{Containment, Event};
 
 /// How long to wait for a tree of which no process can be opened, before looking again.
 const BLIND: Duration = Duration::from_millis(10);
@@ -91,6 +91,14 @@ impl Host {
         self.tree.begin(pid);
         self.leader = Leader::Alive(child);
         Ok(pid)
+    }
+
+    /// What the end of this tree is sure to reach.
+    pub fn containment(&self) -> Containment {
+        match self.tree {
+            Tree::Job(_) => Containment::Exact,
+            Tree::Walk(_) => Containment::Group,
+        }
     }
 
     /// Tells the server something; a server that is gone hears nothing.
