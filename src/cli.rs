@@ -1,5 +1,6 @@
 //! The command line around the server.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,6 +20,10 @@ const UNUSABLE: u8 = 2;
 enum Command {
     Serve,
     Doctor,
+    /// The kill matrix, of all trees or of those named.
+    Containment(Vec<String>),
+    /// One of the processes that the kill matrix is made of.
+    Act(Vec<OsString>),
     Help,
     Version,
 }
@@ -28,6 +33,8 @@ pub fn main() -> ExitCode {
     let done = match parse(lexopt::Parser::from_env()) {
         Ok(Command::Serve) => return serve(),
         Ok(Command::Doctor) => doctor(),
+        Ok(Command::Containment(trees)) => containment(&trees),
+        Ok(Command::Act(words)) => act(&words),
         Ok(Command::Help) => write_out(&help()),
         Ok(Command::Version) => write_out(&format!("mcp-sidecar {}\n", env!("CARGO_PKG_VERSION"))),
         Err(error) => {
@@ -50,6 +57,14 @@ fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
             (Short('h') | Long("help"), _) => return Ok(Command::Help),
             (Short('V') | Long("version"), _) => return Ok(Command::Version),
             (Value(word), Command::Serve) if word == "doctor" => Command::Doctor,
+            (Long("containment"), Command::Doctor) => Command::Containment(Vec::new()),
+            (Value(tree), Command::Containment(mut trees)) => {
+                trees.push(tree.to_string_lossy().into_owned());
+                Command::Containment(trees)
+            }
+            (Long("act"), Command::Doctor) => {
+                return Ok(Command::Act(parser.raw_args()?.collect()));
+            }
             (arg, _) => return Err(arg.unexpected()),
         };
     }
@@ -103,6 +118,30 @@ fn doctor() -> std::io::Result<bool> {
     doctor::run(&mut std::io::stdout(), &program()?)
 }
 
+#[cfg(unix)]
+fn containment(trees: &[String]) -> std::io::Result<bool> {
+    doctor::containment::run(&mut std::io::stdout(), &program()?, trees)
+}
+
+#[cfg(not(unix))]
+fn containment(_: &[String]) -> std::io::Result<bool> {
+    complain("the kill matrix is made of Unix processes and cannot run on this system");
+    Ok(false)
+}
+
+#[cfg(unix)]
+fn act(words: &[OsString]) -> std::io::Result<bool> {
+    doctor::containment::act(words)
+        .map(|()| true)
+        .map_err(std::io::Error::other)
+        .inspect_err(|error| complain(&error.to_string()))
+}
+
+#[cfg(not(unix))]
+fn act(_: &[OsString]) -> std::io::Result<bool> {
+    Ok(false)
+}
+
 /// This program's file, as users call it.
 fn program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
@@ -128,6 +167,8 @@ MCP server that starts, watches, feeds and stops long-running processes for codi
 
 Usage: mcp-sidecar            serve MCP on stdin and stdout (an agent does this)
        mcp-sidecar doctor     test this installation and show how to add it to an agent
+       mcp-sidecar doctor --containment
+                              kill trees of every kind in every way and show that nothing is left
        mcp-sidecar --help     show this
        mcp-sidecar --version  show the version
 

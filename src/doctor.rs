@@ -5,6 +5,8 @@
 //! to an agent.
 
 pub mod client;
+#[cfg(unix)]
+pub mod containment;
 mod snippets;
 
 use std::ffi::OsString;

@@ -83,6 +83,12 @@ pub async fn serve(config: &Config) -> io::Result<()> {
 
     let mut state = wire.state();
     let mut idle = wire.state();
+    let mut first = wire.state();
+    // To find out who the host is takes time that the first answer does not have.
+    let host_gone = platform::host_gone(async move {
+        let _ = first.changed().await;
+        let _ = first.wait_for(WireState::is_answered).await;
+    });
     let signal = platform::shutdown_signal();
     tokio::pin!(signal);
     tokio::select! {
@@ -93,7 +99,7 @@ pub async fn serve(config: &Config) -> io::Result<()> {
             return Ok(());
         }
         _ = state.wait_for(|state| state.ended || state.broken) => {}
-        () = platform::host_gone() => tracing::info!("the host is gone"),
+        () = host_gone => tracing::info!("the host is gone"),
         _ = session => {}
     }
     let _ = closing.send(Closing::Begun);

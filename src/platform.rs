@@ -24,6 +24,9 @@
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
 //!
+//! For the self-test (Linux and macOS):
+//! - `lab`: trees of every kind, ways to end them, and what is left.
+//!
 //! For a guard (no tokio):
 //! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
 
@@ -59,6 +62,8 @@ use std::ffi::OsString;
 
 use crate::guard::protocol::{Exit, FRAME};
 
+#[cfg(unix)]
+pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
     Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, is_alive,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
@@ -87,10 +87,8 @@ impl Process {
     ) -> Result<Self, StartError> {
         let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
         let spec = command.spec(kill_timeout).encode();
-        ends.control
-            .write_all(&spec)
-            .await
-            .map_err(StartError::Guard)?;
+        // A guard that is gone already is missed right below.
+        let _ = ends.control.write_all(&spec).await;
         let mut frames = Frames::default();
         let (pid, containment) = match frames.next(&ends.control).await {
             Some(FromGuard::Spawned { pid, containment }) => (pid, containment),
@@ -229,8 +227,8 @@ impl Task {
             tokio::select! {
                 frame = self.frames.next_of(self.control.as_ref()) => self.hear(frame).await,
                 strays = joined(self.strays.as_mut()) => self.without_guard(strays).await,
-                () = readable(self.stdout.as_ref()) => self.pump(Stream::Out, 1),
-                () = readable(self.stderr.as_ref()) => self.pump(Stream::Err, 1),
+                () = readable(self.stdout.as_ref()) => self.take_turn(Stream::Out).await,
+                () = readable(self.stderr.as_ref()) => self.take_turn(Stream::Err).await,
                 () = writable(self.stdin.as_ref()), if !self.queue.is_empty() => self.feed(),
                 () = until(self.queue.deadline()) => self.queue.expire(Instant::now()),
                 message = self.messages.recv(), if handled => match message {
@@ -320,6 +318,13 @@ impl Task {
         self.pump(Stream::Err, DRAIN_READS);
     }
 
+    /// Reads once, when it is this process's turn.
+    async fn take_turn(&mut self, stream: Stream) {
+        let turn = TURNS.acquire().await;
+        self.pump(stream, 1);
+        drop(turn);
+    }
+
     fn pump(&mut self, stream: Stream, reads: usize) {
         let end = match stream {
             Stream::Out => &mut self.stdout,
@@ -397,6 +402,10 @@ impl Frames {
     }
 }
 
+/// Whose turn it is to read. Of many processes that flood, one at a time waits for the thread:
+/// what answers a call waits behind one read each time that it has to wait, not behind all of them.
+static TURNS: Semaphore = Semaphore::const_new(1);
+
 /// How much is read at once: what a pipe holds by default.
 const CHUNK: usize = 64 << 10;
 
@@ -446,6 +455,11 @@ async fn until(deadline: Option<Instant>) {
 fn advice(error: &io::Error) -> String {
     match platform::shortage(error) {
         Some(advice) => format!("; {advice}"),
+        // Not the command's: that one is told by its shell.
+        None if error.kind() == io::ErrorKind::NotFound => {
+            "; mcp-sidecar's own file or the shell was removed: put it back, and restart the server"
+                .into()
+        }
         None => String::new(),
     }
 }

@@ -12,9 +12,12 @@ mod host;
 mod table;
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -284,22 +287,34 @@ pub async fn end_strays(guard: u32, mut stuck: impl FnMut(u32)) -> usize {
 
 /// How many processes of the tree of a guard are alive.
 pub fn tree_size(guard: u32) -> Option<usize> {
-    let alive = |(_, pid): &(i32, i32)| !table::stat(*pid).is_none_or(table::Stat::has_ended);
-    table::is_ours().then(|| {
-        table::descendants(guard.cast_signed())
-            .iter()
-            .filter(|entry| alive(entry))
-            .count()
-    })
+    table::is_ours().then(|| living_descendants(guard.cast_signed()).count())
 }
 
+/// Everything alive that comes from this process, parents first.
+pub(super) fn descendants() -> Vec<u32> {
+    living_descendants(table::own_pid())
+        .map(i32::cast_unsigned)
+        .collect()
+}
+
+/// The parent of a process.
+pub(super) fn parent(pid: u32) -> Option<u32> {
+    table::stat(pid.cast_signed()).map(|stat| stat.parent.cast_unsigned())
+}
+
+fn living_descendants(ancestor: i32) -> impl Iterator<Item = i32> {
+    table::descendants(ancestor)
+        .into_iter()
+        .map(|(_, pid)| pid)
+        .filter(|pid| !table::stat(*pid).is_none_or(table::Stat::has_ended))
+}
+
+/// Those included that have ended: until one was waited for, its own children may be on their way.
 fn strays() -> Vec<i32> {
     let guards = unix::guards();
-    table::own_children()
-        .into_iter()
-        .filter(|pid| !guards.contains(&pid.cast_unsigned()))
-        .filter(|pid| !table::stat(*pid).is_some_and(table::Stat::has_ended))
-        .collect()
+    let mut children = table::own_children();
+    children.retain(|pid| !guards.contains(&pid.cast_unsigned()));
+    children
 }
 
 /// Asks a descendant: one that is not a child of ours only when it certainly is still the one
@@ -388,6 +403,12 @@ pub(super) fn reopen(fd: &impl AsRawFd, flags: rustix::fs::OFlags) -> Option<Own
         | rustix::fs::OFlags::NOCTTY
         | rustix::fs::OFlags::CLOEXEC;
     rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+}
+
+/// The file that was executed, where `/proc` does not tell.
+pub(super) fn started_as() -> Option<PathBuf> {
+    let name = rustix::param::linux_execfn().to_bytes();
+    std::path::absolute(Path::new(OsStr::from_bytes(name))).ok()
 }
 
 /// This very program, also after its file was replaced or removed.

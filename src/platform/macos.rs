@@ -24,6 +24,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -348,8 +349,18 @@ pub fn tree_size(_: u32) -> Option<usize> {
 }
 
 /// A host that dies closes its end, and nothing else is known of it here.
-pub async fn host_gone() {
+pub async fn host_gone(_: impl Future<Output = ()>) {
     std::future::pending::<()>().await;
+}
+
+/// Nothing is sure to be found here.
+pub(super) fn descendants() -> Vec<u32> {
+    Vec::new()
+}
+
+/// The parent of a process is for its guard to know.
+pub(super) fn parent(_: u32) -> Option<u32> {
+    None
 }
 
 /// This system cannot flag a range of descriptors at once.
@@ -375,6 +386,11 @@ pub(super) fn reset_signal(number: i32) {
     // SAFETY: sets a disposition and touches no memory; for numbers that cannot be set the call
     // fails and changes nothing.
     unsafe { libc::signal(number, libc::SIG_DFL) };
+}
+
+/// The system tells by itself.
+pub(super) fn started_as() -> Option<PathBuf> {
+    None
 }
 
 /// No name stands for a program whose file was replaced.

@@ -1,5 +1,6 @@
 //! What Linux and macOS share: sockets that carry descriptors, signals, the client's streams.
 
+pub mod lab;
 mod stdio;
 
 use std::ffi::{OsStr, OsString};
@@ -48,7 +49,7 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 /// Puts right what a host may have left wrong.
 pub fn prepare() {
-    if let Ok(program) = std::env::current_exe() {
+    if let Some(program) = std::env::current_exe().ok().or_else(system::started_as) {
         let _ = PROGRAM.set(program);
     }
     // An ignored SIGCHLD is inherited, and then no child can be waited for.

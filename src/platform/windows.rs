@@ -146,7 +146,7 @@ pub fn tree_size(_: u32) -> Option<usize> {
 }
 
 /// A host that dies closes its end, and nothing else is known of it here.
-pub async fn host_gone() {
+pub async fn host_gone(_: impl Future<Output = ()>) {
     std::future::pending::<()>().await;
 }
 

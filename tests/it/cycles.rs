@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::harness::Sidecar;
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
-    descriptors: usize,
-    memory_kib: u64,
-    zombies: usize,
+pub(crate) struct Held {
+    pub(crate) descriptors: usize,
+    pub(crate) memory_kib: u64,
+    pub(crate) zombies: usize,
 }
 
-fn held(pid: u32) -> Held {
+pub(crate) fn held(pid: u32) -> Held {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let memory = status
         .lines()

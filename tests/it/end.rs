@@ -11,18 +11,7 @@ use std::time::{Duration, Instant};
 use mcp_sidecar::doctor::client::wait_until;
 use serde_json::json;
 
-use crate::harness::{Sidecar, clean, program};
-
-fn signal(sidecar: &Sidecar, name: &str) {
-    let pid = sidecar.client.pid().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-s", name, &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-}
+use crate::harness::{Sidecar, clean, program, signal};
 
 #[test]
 fn a_life_without_a_call_ends_with_zero() {
@@ -125,14 +114,7 @@ fn input_without_end_does_not_keep_a_signal_away() {
             (used > 20).then_some(())
         })
         .unwrap();
-        let pid = server.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", "TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        signal(server.id(), "TERM");
         let begun = Instant::now();
         let status = wait_until(Duration::from_secs(10), || server.try_wait().unwrap()).unwrap();
         assert!(
@@ -179,7 +161,7 @@ fn a_signal_ends_the_server_at_once_and_then_the_trees() {
         let (mut sidecar, id) = Sidecar::stubborn("300");
         sidecar.start("setsid sleep 300 & exec sleep 300");
         let stop = sidecar.ask("stop", &json!({ "id": id }));
-        signal(&sidecar, name);
+        signal(sidecar.client.pid(), name);
         let begun = Instant::now();
         let status = sidecar.client.exit(Duration::from_secs(5)).unwrap();
         // 100 ms are promised; the rest is for a busy machine.

@@ -37,10 +37,30 @@ impl Sidecar {
     #[track_caller]
     pub(crate) fn silent(variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        Self::run(&[program()], dir, variables)
+    }
+
+    /// A copy of the program in a directory that everybody may enter, started by other programs
+    /// that become it.
+    #[track_caller]
+    pub(crate) fn under(wrapper: &[&str], variables: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("mcp-sidecar");
+        std::fs::copy(program(), &copy).unwrap();
+        open_to_all(dir.path());
+        let mut words: Vec<&Path> = wrapper.iter().map(Path::new).collect();
+        words.push(&copy);
+        let mut sidecar = Self::run(&words, dir, variables);
+        sidecar.client.initialize().unwrap();
+        sidecar
+    }
+
+    #[track_caller]
+    fn run(words: &[&Path], dir: TempDir, variables: &[(&str, &str)]) -> Self {
         let mark = dir.path().display().to_string();
-        let client = Client::start(program(), |command| {
+        let client = Client::start(words[0], |command| {
             clean(command).current_dir(dir.path()).env(MARK, &mark);
-            command.envs(variables.iter().copied());
+            command.args(&words[1..]).envs(variables.iter().copied());
         })
         .unwrap();
         Self { client, dir, mark }
@@ -100,6 +120,16 @@ impl Sidecar {
         let id = sidecar.start("trap '' TERM; echo armed; while :; do sleep 0.05; done");
         sidecar.output_with(&id, "armed");
         (sidecar, id)
+    }
+
+    /// The guard of a process.
+    #[cfg(target_os = "linux")]
+    #[track_caller]
+    pub(crate) fn guard(&mut self, id: &str) -> u32 {
+        let leader = &self.call("status", json!({ "id": id }))["pid"];
+        let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
+        let parent = stat.rsplit(") ").next().unwrap().split(' ').nth(1);
+        parent.unwrap().parse().unwrap()
     }
 
     /// The most memory that the server has used, in KiB.
@@ -178,6 +208,24 @@ impl Sidecar {
 pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_mcp-sidecar"))
 }
+
+/// Sends a signal, by its name, to a process that is there.
+#[cfg(unix)]
+#[track_caller]
+pub(crate) fn signal(pid: u32, name: &str) {
+    let mut kill = Command::new("kill");
+    let sent = kill.args(["-s", name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success(), "{name} to {pid}");
+}
+
+#[cfg(unix)]
+fn open_to_all(dir: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[cfg(not(unix))]
+fn open_to_all(_: &Path) {}
 
 /// Without what the caller's own configuration would change.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {

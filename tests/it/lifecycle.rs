@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_sidecar::doctor::client::wait_until;
 use serde_json::{Value, json};
 
-use crate::harness::Sidecar;
+use crate::harness::{Sidecar, signal};
 
 #[test]
 fn an_answer_has_its_keys_in_the_documented_order() {
@@ -163,8 +163,12 @@ fn a_finished_leader_whose_tree_lives_is_still_stopped_and_counted() {
         sentence.contains("SIDECAR_MAX_PROCESSES") && sentence.contains(&id),
         "{sentence}"
     );
+    // It is shown as what it is: finished, with a tree that lives.
+    assert_eq!(sidecar.call("list", json!({}))[0]["processes"], 1);
+    assert_eq!(sidecar.call("status", json!({ "id": id }))["processes"], 1);
     sidecar.call("stop", json!({ "id": id }));
     sidecar.nothing_left();
+    assert_eq!(sidecar.call("list", json!({}))[0].get("processes"), None);
     // It had ended by itself, and a stop afterwards does not change that.
     sidecar.state(&id, "exited");
     sidecar.start("exec sleep 300");
@@ -282,30 +286,20 @@ fn a_guard_that_is_killed_takes_its_tree_with_it_and_nothing_else() {
     let both = || Some(sidecar.marked()).filter(|marked| marked.len() == 2);
     let before = wait_until(Duration::from_secs(10), both).unwrap();
     let id = sidecar.start("setsid sleep 301 & exec sleep 302");
-    let leader = sidecar.call("status", json!({ "id": id }))["pid"]
-        .as_u64()
-        .unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
-    let guard = stat
-        .rsplit(") ")
-        .next()
-        .unwrap()
-        .split(' ')
-        .nth(1)
-        .unwrap()
-        .to_owned();
+    let guard = sidecar.guard(&id);
     wait_until(Duration::from_secs(10), || {
         (sidecar.marked().len() >= before.len() + 3).then_some(())
     })
     .unwrap();
+    signal(guard, "KILL");
+    let status = sidecar.state(&id, "failed");
+    assert_eq!(status["exitCode"], -1);
+    let reason = status["reason"].as_str().unwrap();
     assert!(
-        std::process::Command::new("kill")
-            .args(["-9", &guard])
-            .status()
-            .unwrap()
-            .success()
+        reason.contains("sc-guard") && reason.contains("killed"),
+        "{reason}"
     );
-    assert_eq!(sidecar.state(&id, "failed")["exitCode"], -1);
+    assert_eq!(status["processes"], 0);
     wait_until(Duration::from_secs(10), || {
         (sidecar.marked() == before).then_some(())
     })

@@ -9,12 +9,16 @@
 mod harness;
 
 mod cli;
+mod containment;
 mod cycles;
 mod end;
 mod lifecycle;
+mod load;
 mod names;
 mod output;
 mod real;
+mod scarcity;
+mod soak;
 mod stdin;
 mod tidy;
 mod wire;

@@ -6,6 +6,7 @@ mod dependencies;
 mod interop;
 mod run;
 mod setup;
+mod soak;
 
 use std::env;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ commands
   setup         installs what the tests need, as far as it is missing
   test          setup, then all tests: cargo's, and those with clients of other makers
   interop       only those with clients of other makers, against the release build
+  soak          long tests; [--seed N] [--seconds N]
   dependencies  looks at the licence and the source of each dependency
   ci            everything that must hold before a change is merged
   cross         builds and tests for other systems; see `cargo xtask cross --help`
@@ -33,6 +35,9 @@ fn main() -> ExitCode {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
+    if command == "soak" {
+        return report(&command, soak::main(&rest));
+    }
     let task: fn() -> run::Result<()> = match &*command {
         "setup" => setup::main,
         "test" => ci::test,
@@ -48,7 +53,11 @@ fn main() -> ExitCode {
         eprintln!("xtask {command}: there is no argument `{word}`");
         return ExitCode::from(2);
     }
-    match task() {
+    report(&command, task())
+}
+
+fn report(command: &str, done: run::Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask {command}: {error}");

@@ -29,7 +29,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 8] = [
     Need {
         package: "postgresql",
         present: has_postgres,
@@ -37,6 +37,18 @@ const NEEDS: [Need; 5] = [
     Need {
         package: "redis-server",
         present: || exists("redis-server"),
+    },
+    Need {
+        package: "tini",
+        present: || exists("tini"),
+    },
+    Need {
+        package: "dumb-init",
+        present: || exists("dumb-init"),
+    },
+    Need {
+        package: "strace",
+        present: || exists("strace"),
     },
     Need {
         package: "python3-venv",

@@ -8,7 +8,6 @@
 
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags};
 use tokio::io::Interest;
@@ -17,16 +16,13 @@ use tokio::io::unix::AsyncFd;
 use super::table;
 use crate::platform::unix::standard;
 
-/// Nothing that an answer needs is done later because of this.
-const AFTER: Duration = Duration::from_millis(200);
-
 /// Launchers between a host and its server are few.
 const MOST_ANCESTORS: usize = 16;
 
 /// Completes when the process at the other end of the client's input has ended, although that
-/// end is still open. Never, where it is not known who that is.
-pub async fn host_gone() {
-    tokio::time::sleep(AFTER).await;
+/// end is still open. Never, where it is not known who that is. It is looked for after `moment`.
+pub async fn host_gone(moment: impl Future<Output = ()>) {
+    moment.await;
     let Some(host) = find_host() else {
         return std::future::pending().await;
     };

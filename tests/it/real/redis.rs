@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use mcp_sidecar::doctor::client::{PATIENCE, wait_until};
 use serde_json::json;
 
 use super::{assert_free, connect, free_port, need};
@@ -49,4 +50,35 @@ fn redis_ends_cleanly_and_keeps_its_data() {
     sidecar.output_with(&id, CLEAN_END);
     assert_free(port);
     sidecar.nothing_left();
+}
+
+#[test]
+fn redis_ends_cleanly_when_the_server_is_killed() {
+    need("redis-server");
+    let mut sidecar = Sidecar::new();
+    let port = free_port();
+    // Its data is only in memory until it is asked to end.
+    let command = format!(
+        "redis-server --port {port} --bind 127.0.0.1 --dir . --save '3600 1' --logfile redis.log"
+    );
+    sidecar.start(&command);
+    let log = sidecar.dir.path().join("redis.log");
+    let logged = |wanted: &str| {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.contains(wanted).then_some(())
+    };
+    wait_until(PATIENCE, || logged(READY)).unwrap();
+    ask(port, &["SET", "answer", "forty-two"], "+OK\r\n");
+    sidecar.client.kill();
+    sidecar.nothing_left();
+    logged(CLEAN_END).expect("it was not asked to end");
+
+    let mut next = Sidecar::new();
+    let data = sidecar.dir.path();
+    let id = next.start(&format!(
+        "exec redis-server --port {port} --bind 127.0.0.1 --dir '{}' --save ''",
+        data.display()
+    ));
+    next.output_with(&id, READY);
+    ask(port, &["GET", "answer"], "$9\r\nforty-two\r\n");
 }
