@@ -118,28 +118,15 @@ fn doctor() -> std::io::Result<bool> {
     doctor::run(&mut std::io::stdout(), &program()?)
 }
 
-#[cfg(unix)]
 fn containment(trees: &[String]) -> std::io::Result<bool> {
     doctor::containment::run(&mut std::io::stdout(), &program()?, trees)
 }
 
-#[cfg(not(unix))]
-fn containment(_: &[String]) -> std::io::Result<bool> {
-    complain("the kill matrix is made of Unix processes and cannot run on this system");
-    Ok(false)
-}
-
-#[cfg(unix)]
 fn act(words: &[OsString]) -> std::io::Result<bool> {
     doctor::containment::act(words)
         .map(|()| true)
         .map_err(std::io::Error::other)
         .inspect_err(|error| complain(&error.to_string()))
-}
-
-#[cfg(not(unix))]
-fn act(_: &[OsString]) -> std::io::Result<bool> {
-    Ok(false)
 }
 
 /// This program's file, as users call it.

@@ -7,6 +7,10 @@
 pub mod client;
 #[cfg(unix)]
 pub mod containment;
+/// There, nothing can be built of shells and signals.
+#[cfg(not(unix))]
+#[path = "doctor/no_containment.rs"]
+pub mod containment;
 mod snippets;
 
 use std::ffi::OsString;

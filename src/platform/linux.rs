@@ -8,6 +8,7 @@
 //! Only direct children are killed by process id. A child that has not been waited for keeps its
 //! id, so no stranger can be hit.
 
+mod cgroup;
 mod host;
 mod table;
 
@@ -26,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use super::unix::{self, Channel};
 use super::{Containment, Event};
 use crate::guard::protocol::{Exit, FRAME, Spec};
+use cgroup::Group;
 
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Exact;
@@ -49,6 +51,8 @@ pub struct Host {
     /// Until the server is gone.
     readers: Option<[OwnedFd; 2]>,
     leader: Leader,
+    /// Where this user may have one.
+    group: Option<Group>,
     events: VecDeque<Event>,
 }
 
@@ -78,6 +82,7 @@ impl Host {
             descriptors: None,
             readers: None,
             leader: Leader::Unborn,
+            group: None,
             events: VecDeque::new(),
         })
     }
@@ -98,11 +103,18 @@ impl Host {
         let mut command = unix::command(spec, stdio);
         let descriptors = self.descriptors;
         let guard = rustix::process::getpid();
+        let id = std::env::args().nth(1).unwrap_or_default();
+        self.group = Group::make(&id);
+        let entrance = self.group.as_ref().and_then(Group::entrance);
         // SAFETY: the closure only makes system calls that are safe between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 unix::unblock_signals();
                 unix::limit_descriptors(descriptors);
+                if let Some(entrance) = &entrance {
+                    // Where that fails, the tree is kept as it is without a group.
+                    let _ = rustix::io::write(entrance, b"0");
+                }
                 rustix::process::setsid()?;
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The guard may have died before that took effect.
@@ -202,6 +214,9 @@ impl Host {
 
     /// One round of the forced end. Call it again after each event until the tree is empty.
     pub fn kill(&mut self) {
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         if let Leader::Alive(leader) = self.leader {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
         }
@@ -249,6 +264,11 @@ impl Host {
     }
 }
 
+/// Ends what an earlier server and its guards have left behind that were all killed at once.
+pub(super) fn sweep() {
+    cgroup::sweep();
+}
+
 /// Lets orphans of guards that were killed come to the server.
 pub(super) fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
@@ -263,16 +283,17 @@ pub async fn end_strays(guard: u32, mut stuck: impl FnMut(u32)) -> usize {
     loop {
         // A process closes its socket first and hands over its children after that.
         let handed_over = !unix::guards().contains(&guard);
+        let clean = !handed_over || cgroup::sweep();
         let strays = strays();
-        if handed_over && strays.is_empty() {
+        if handed_over && clean && strays.is_empty() {
             return ended.len();
         }
         let mut patience = Duration::from_millis(1);
-        if begun.elapsed() >= STUCK_AFTER
-            && let Some(pid) = strays.first()
-        {
-            stuck(pid.cast_unsigned());
+        if begun.elapsed() >= STUCK_AFTER {
             patience = Duration::from_secs(1);
+            if let Some(pid) = strays.first() {
+                stuck(pid.cast_unsigned());
+            }
         }
         for pid in strays {
             ended.insert(pid);

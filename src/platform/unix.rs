@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
@@ -132,6 +132,8 @@ pub fn allow_many_processes() {
 
 /// Starts a guard. `id` and `command` are only what people see in a list of processes.
 pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(system::sweep);
     let (ours, theirs) = UnixStream::pair()?;
     let (leader_in, stdin) = io::pipe()?;
     let (stdout, leader_out) = io::pipe()?;

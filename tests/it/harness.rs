@@ -42,6 +42,7 @@ impl Sidecar {
 
     /// A copy of the program in a directory that everybody may enter, started by other programs
     /// that become it.
+    #[cfg(target_os = "linux")]
     #[track_caller]
     pub(crate) fn under(wrapper: &[&str], variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -218,14 +219,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "{name} to {pid}");
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn open_to_all(dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
-
-#[cfg(not(unix))]
-fn open_to_all(_: &Path) {}
 
 /// Without what the caller's own configuration would change.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use mcp_sidecar::doctor::client::wait_until;
 use serde_json::{Value, json};
 
-use crate::harness::{Sidecar, signal};
+use crate::harness::Sidecar;
+#[cfg(target_os = "linux")]
+use crate::harness::signal;
 
 #[test]
 fn an_answer_has_its_keys_in_the_documented_order() {

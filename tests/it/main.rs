@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod cgroup;
 mod cli;
 mod containment;
 mod cycles;

@@ -1,0 +1,113 @@
+//! Where a control group was given to the server's user, not even a server and a guard that are
+//! killed in the same moment leave anything for long.
+
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use mcp_sidecar::doctor::client::wait_until;
+use serde_json::json;
+
+use crate::harness::{Sidecar, signal};
+
+/// A control group that may be divided.
+struct Delegated(PathBuf);
+
+impl Delegated {
+    /// None where this user may not make one.
+    fn new(name: &str) -> Option<Self> {
+        let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
+            .into_iter()
+            .find(|root| Path::new(root).join("cgroup.procs").exists())?;
+        let path = Path::new(root).join(format!("sc-test-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).ok()?;
+        let group = Self(path);
+        let mark = "import os, sys; os.setxattr(sys.argv[1], 'user.delegate', b'1')";
+        let marked = Command::new("python3")
+            .args(["-c", mark])
+            .arg(&group.0)
+            .status();
+        (marked.ok()?.success() && group.0.join("cgroup.kill").exists()).then_some(group)
+    }
+
+    fn sidecar(&self) -> Sidecar {
+        let enter = format!(
+            "echo $$ >'{}/cgroup.procs' && exec \"$0\"",
+            self.0.display()
+        );
+        Sidecar::under(&["sh", "-c", &enter], &[])
+    }
+
+    fn trees(&self) -> usize {
+        let entries = std::fs::read_dir(&self.0).unwrap().flatten();
+        entries.filter(|entry| entry.path().is_dir()).count()
+    }
+}
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
+        wait_until(Duration::from_secs(10), || {
+            std::fs::remove_dir(&self.0).ok()
+        });
+    }
+}
+
+const DAEMON: &str =
+    "(setsid sh -c 'exec sleep 301' </dev/null >/dev/null 2>&1 &); echo up; exec sleep 302";
+
+#[test]
+fn a_tree_has_a_control_group_that_goes_with_it() {
+    let Some(group) = Delegated::new("tree") else {
+        return;
+    };
+    let mut sidecar = group.sidecar();
+    let id = sidecar.start(DAEMON);
+    sidecar.output_with(&id, "up");
+    assert_eq!(group.trees(), 1);
+    sidecar.call("stop", json!({ "id": id }));
+    sidecar.nothing_left();
+    assert_eq!(group.trees(), 0);
+
+    // The guard is killed, and the server cleans up.
+    let id = sidecar.start(DAEMON);
+    sidecar.output_with(&id, "up");
+    let guard = sidecar.guard(&id);
+    signal(guard, "KILL");
+    sidecar.state(&id, "failed");
+    sidecar.nothing_left();
+    assert_eq!(group.trees(), 0);
+}
+
+#[test]
+fn what_a_server_and_a_guard_leave_is_ended_by_the_next_server() {
+    let Some(group) = Delegated::new("next") else {
+        return;
+    };
+    let mut first = group.sidecar();
+    let id = first.start(DAEMON);
+    first.output_with(&id, "up");
+    let guard = first.guard(&id);
+    // A server that is stopped cannot do the guard's work before it is killed.
+    signal(first.client.pid(), "STOP");
+    signal(guard, "KILL");
+    first.client.kill();
+    first.client.exit(Duration::from_secs(10)).unwrap();
+    // The leader dies with its guard; the daemon is what is left.
+    let left = wait_until(Duration::from_secs(10), || {
+        Some(first.marked()).filter(|marked| marked.len() == 1)
+    });
+    assert!(left.is_some(), "{:?}", first.marked());
+
+    // A tree whose guard lives is none of its business.
+    let mut other = group.sidecar();
+    let id = other.start(DAEMON);
+    other.output_with(&id, "up");
+    let mut next = group.sidecar();
+    next.start("true");
+    first.nothing_left();
+    other.state(&id, "running");
+    assert_eq!(other.trees().len(), 2);
+}
