@@ -189,6 +189,7 @@ impl Sidecar {
     }
 
     /// The same without guards, which end a moment after their trees.
+    #[cfg(unix)]
     pub(crate) fn trees(&self) -> BTreeSet<u32> {
         let mut marked = self.marked();
         marked.retain(|pid| !describe(*pid).contains("sc-guard"));
