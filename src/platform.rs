@@ -8,6 +8,7 @@
 //! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
 //! - [`role`]: which of the two roles this process was started for.
 //! - [`is_alive`]: whether a process of this id exists.
+//! - [`open_log`], [`overwrite`]: a file that several processes append to.
 //!
 //! For the server (on tokio):
 //! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
@@ -51,18 +52,21 @@ use windows as system;
 compile_error!("mcp-sidecar supports Linux, macOS and Windows");
 
 use std::ffi::OsString;
+use std::io;
 
 use crate::guard::protocol::{Exit, FRAME};
 
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, open_log,
+    os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal, start_guard,
+    stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, open_log,
+    os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal, start_guard,
+    stdin, stdout,
 };
 
 pub use system::{CONTAINMENT, Host, end_strays};
@@ -126,4 +130,12 @@ pub enum Event {
     Empty,
     /// Time has passed or the tree has changed.
     Tick,
+}
+
+/// What stands where a log should be, and must not become one. It has no number of the system's.
+fn not_a_log() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it must be a regular file of this user; links are not followed",
+    )
 }

@@ -1,5 +1,6 @@
 //! What Linux and macOS share: sockets that carry descriptors, signals, the client's streams.
 
+mod log;
 mod stdio;
 
 use std::ffi::{OsStr, OsString};
@@ -24,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Event, GuardEnds, Invocation, Role, system};
 use crate::guard::protocol::{FRAME, Spec};
 
+pub use log::{open_log, overwrite};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// The server's end of the socket to a guard.

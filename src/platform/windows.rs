@@ -10,6 +10,7 @@
 mod channel;
 mod handle;
 mod host;
+mod log;
 mod start;
 mod stdio;
 mod tree;
@@ -26,6 +27,7 @@ use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_s
 use super::{Containment, Invocation, Role};
 
 pub use host::Host;
+pub use log::{open_log, overwrite};
 pub use start::{Control, Input, Output, start_guard};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 

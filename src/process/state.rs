@@ -2,10 +2,10 @@
 //!
 //! Architecture invariant: pure; the clock is a parameter.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::guard::protocol::Exit;
+use crate::time::Uptime;
 
 /// What is known of the life of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +45,6 @@ pub enum State {
     /// It ended because it was stopped.
     Killed,
 }
-
-/// A time as users read it: `3s`, `1m3s`, `2h0m5s`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uptime(pub Duration);
 
 impl Life {
     /// Of a leader that was spawned just now.
@@ -111,18 +107,6 @@ impl State {
     }
 }
 
-impl fmt::Display for Uptime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        match (hours, minutes) {
-            (0, 0) => write!(f, "{seconds}s"),
-            (0, _) => write!(f, "{minutes}m{seconds}s"),
-            _ => write!(f, "{hours}h{minutes}m{seconds}s"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,17 +151,5 @@ mod tests {
             life.uptime(life.started + Duration::from_mins(1)),
             Uptime(Duration::ZERO)
         );
-    }
-
-    #[test]
-    fn uptimes_are_short() {
-        let shown = |seconds| Uptime(Duration::from_secs(seconds)).to_string();
-        assert_eq!(shown(0), "0s");
-        assert_eq!(shown(59), "59s");
-        assert_eq!(shown(63), "1m3s");
-        assert_eq!(shown(3600), "1h0m0s");
-        assert_eq!(shown(7205), "2h0m5s");
-        assert_eq!(shown(360_000), "100h0m0s");
-        assert_eq!(Uptime(Duration::from_millis(3999)).to_string(), "3s");
     }
 }
