@@ -8,7 +8,7 @@
 //! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
 //! - [`role`]: which of the two roles this process was started for.
 //! - [`is_alive`]: whether a process of this id exists.
-//! - [`open_log`], [`overwrite`]: a file that several processes append to.
+//! - [`open_log`], [`overwrite`], [`not_a_log`]: a file that several processes append to.
 //!
 //! For the server (on tokio):
 //! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
@@ -21,6 +21,7 @@
 //! - [`can_enter`]: whether a directory can be made the working directory.
 //!
 //! For a guard (no tokio):
+//! - [`directory`]: where a process runs, in full.
 //! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
 
 #![expect(
@@ -58,15 +59,15 @@ use crate::guard::protocol::{Exit, FRAME};
 
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, open_log,
-    os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal, start_guard,
-    stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, directory, is_alive, look_after_children,
+    open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, open_log,
-    os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal, start_guard,
-    stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, directory, is_alive, look_after_children,
+    open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 
 pub use system::{CONTAINMENT, Host, end_strays};
@@ -133,7 +134,7 @@ pub enum Event {
 }
 
 /// What stands where a log should be, and must not become one. It has no number of the system's.
-fn not_a_log() -> io::Error {
+pub fn not_a_log() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         "it must be a regular file of this user; links are not followed",

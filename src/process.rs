@@ -15,12 +15,14 @@ pub mod input;
 pub mod state;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::audit::{self, Audit, Record};
 use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
 use crate::platform;
@@ -58,6 +60,16 @@ pub enum StartError {
         "argument list too long: command and env are larger than the system takes; pass large data through a file"
     )]
     TooLarge,
+    /// The audit log does not take it, so it must not run.
+    #[error(
+        "the audit log {log:?} cannot be written, and nothing runs without its line there: {error}"
+    )]
+    Unaudited {
+        /// The log.
+        log: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
 }
 
 #[derive(Debug)]
@@ -74,25 +86,17 @@ impl Process {
         command: Command,
         buffer_size: usize,
         kill_timeout: Duration,
+        audit: Option<&Audit>,
     ) -> Result<Self, StartError> {
+        let record = audit.map(|audit| audit.record(&id));
         let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
-        let spec = command.spec(kill_timeout).encode();
+        let spec = command.spec(kill_timeout, record.as_ref()).encode();
         ends.control
             .write_all(&spec)
             .await
             .map_err(StartError::Guard)?;
         let mut frames = Frames::default();
-        let pid = match frames.next(&ends.control).await {
-            Some(FromGuard::Spawned(pid)) => pid,
-            Some(FromGuard::Failed(errno)) => {
-                let error = io::Error::from_raw_os_error(errno);
-                return Err(match error.kind() {
-                    io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
-                    _ => StartError::Spawn(error),
-                });
-            }
-            _ => return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into())),
-        };
+        let pid = frames.birth(&ends.control, record.as_ref()).await?;
         let now = Instant::now();
         let (life, observed) = watch::channel(Life::new(pid, now));
         let output = Arc::new(Mutex::new(Output::new(buffer_size)));
@@ -108,6 +112,7 @@ impl Process {
             stderr: Some(ends.stderr),
             control: Some(ends.control),
             guard: ends.guard,
+            record,
         };
         tokio::spawn(task.run());
         Ok(Self {
@@ -189,6 +194,7 @@ struct Task {
     /// None once the guard is done.
     control: Option<platform::Control>,
     guard: u32,
+    record: Option<Record>,
 }
 
 impl Task {
@@ -243,12 +249,17 @@ impl Task {
                 });
                 self.life.send_modify(|life| life.stuck = stuck);
             }
-            Some(FromGuard::Spawned(_) | FromGuard::Failed(_)) => {}
+            Some(FromGuard::Unrecorded(number)) => unrecorded(self.record.as_ref(), number),
+            Some(FromGuard::Spawned(_) | FromGuard::Failed(_) | FromGuard::Recorded) => {}
             None => {
                 // The guard was killed, and its leader with it. What it kept is ours to end.
                 let strays = platform::end_strays(self.guard).await;
                 tracing::warn!(strays, "a guard was killed; its process was ended with it");
                 self.drain().await;
+                let life = *self.life.borrow();
+                if life.exited.is_none() {
+                    end_record(self.record.as_ref(), life.uptime(Instant::now()).0);
+                }
                 self.exited(Exit::Signal(9));
                 self.gone().await;
             }
@@ -347,12 +358,63 @@ impl Frames {
         }
     }
 
+    /// Waits until the leader runs, and tells its process id.
+    async fn birth(
+        &mut self,
+        control: &platform::Control,
+        record: Option<&Record>,
+    ) -> Result<u32, StartError> {
+        let mut recorded = false;
+        loop {
+            match self.next(control).await {
+                Some(FromGuard::Spawned(pid)) => return Ok(pid),
+                Some(FromGuard::Failed(errno)) => {
+                    let error = io::Error::from_raw_os_error(errno);
+                    return Err(match error.kind() {
+                        io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
+                        _ => StartError::Spawn(error),
+                    });
+                }
+                Some(FromGuard::Recorded) => recorded = true,
+                Some(FromGuard::Unrecorded(number)) if recorded => unrecorded(record, number),
+                Some(FromGuard::Unrecorded(number)) => {
+                    return Err(StartError::Unaudited {
+                        log: record.map_or_else(PathBuf::new, |of| of.audit().path().into()),
+                        error: audit::from_number(number),
+                    });
+                }
+                _ => {
+                    if recorded {
+                        end_record(record, Duration::ZERO);
+                    }
+                    return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        }
+    }
+
     async fn next_of(&mut self, control: Option<&platform::Control>) -> Option<FromGuard> {
         match control {
             Some(control) => self.next(control).await,
             None => std::future::pending().await,
         }
     }
+}
+
+/// Writes down the end of what a guard that was killed ran.
+fn end_record(record: Option<&Record>, lived: Duration) {
+    if let Some(record) = record
+        && let Err(error) = record.stop(Exit::Signal(9).code(), lived)
+    {
+        unrecorded(Some(record), audit::to_number(&error));
+    }
+}
+
+/// Tells people what the log does not.
+fn unrecorded(record: Option<&Record>, number: i32) {
+    let id = record.map(Record::id);
+    let error = audit::from_number(number);
+    tracing::warn!(id, %error, "the audit log cannot be written: it lacks the end of a process");
 }
 
 /// How much is read at once: what a pipe holds by default.

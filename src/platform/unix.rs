@@ -82,6 +82,13 @@ pub fn can_enter(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)?)
 }
 
+/// Where a process runs that is to run there: absolute and without links, which may change.
+pub fn directory(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path)
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.into())
+}
+
 /// How a command string is run: by the system's shell, whatever `PATH` says.
 pub fn shell(command: &str) -> Invocation {
     Invocation {
@@ -395,7 +402,10 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (read, mut write) = io::pipe().unwrap();
         send_descriptors(&ours, &[read.as_fd(); 5]).unwrap();
-        (&ours).write_all(&[1, 0, 2, 0, 0, 0, b'h', b'i']).unwrap();
+        let [version, _] = crate::guard::protocol::VERSION.to_le_bytes();
+        (&ours)
+            .write_all(&[version, 0, 2, 0, 0, 0, b'h', b'i'])
+            .unwrap();
         let mut channel = Channel {
             socket: theirs,
             frame: Vec::new(),

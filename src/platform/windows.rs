@@ -85,6 +85,11 @@ pub fn can_enter(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Where a process runs that is to run there: absolute, in the form that people write.
+pub fn directory(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
 /// How a command string is run: by the system's shell, whatever `PATH` says.
 pub fn shell(command: &str) -> Invocation {
     let program = match std::env::var_os("ComSpec").map(PathBuf::from) {

@@ -71,10 +71,7 @@ impl Life {
 
     /// The leader's own code, -1 where a signal ended it, none while it runs.
     pub fn exit_code(&self) -> Option<i32> {
-        self.exited.map(|(exit, _)| match exit {
-            Exit::Code(code) => code,
-            Exit::Signal(_) => -1,
-        })
+        self.exited.map(|(exit, _)| exit.code())
     }
 
     /// How long the leader has lived, or lived.

@@ -164,6 +164,15 @@ impl Sidecar {
         marked
     }
 
+    /// The process id of the guard of a process whose leader lives.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn guard_of(&mut self, id: &str) -> String {
+        let leader = &self.call("status", json!({ "id": id }))["pid"];
+        let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
+        let fields = stat.rsplit(") ").next().unwrap();
+        fields.split(' ').nth(1).unwrap().to_owned()
+    }
+
     /// Waits until nothing that this server started is left.
     #[track_caller]
     pub(crate) fn nothing_left(&self) {

@@ -282,18 +282,7 @@ fn a_guard_that_is_killed_takes_its_tree_with_it_and_nothing_else() {
     let both = || Some(sidecar.marked()).filter(|marked| marked.len() == 2);
     let before = wait_until(Duration::from_secs(10), both).unwrap();
     let id = sidecar.start("setsid sleep 301 & exec sleep 302");
-    let leader = sidecar.call("status", json!({ "id": id }))["pid"]
-        .as_u64()
-        .unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
-    let guard = stat
-        .rsplit(") ")
-        .next()
-        .unwrap()
-        .split(' ')
-        .nth(1)
-        .unwrap()
-        .to_owned();
+    let guard = sidecar.guard_of(&id);
     wait_until(Duration::from_secs(10), || {
         (sidecar.marked().len() >= before.len() + 3).then_some(())
     })

@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod audit;
 mod cli;
 mod cycles;
 mod end;
