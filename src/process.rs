@@ -11,6 +11,7 @@
 //! After both the task goes on for as long as somebody outside the tree holds a stream.
 
 pub mod command;
+mod frames;
 pub mod input;
 pub mod state;
 
@@ -22,11 +23,12 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::audit::{self, Audit, Record};
-use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
+use crate::audit::{Audit, Record};
+use crate::guard::protocol::{Exit, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
 use crate::platform;
 use command::Command;
+use frames::{Frames, end_record, unrecorded};
 use input::{InputError, Queue, Reply};
 use state::{Life, Stuck};
 
@@ -62,7 +64,7 @@ pub enum StartError {
     TooLarge,
     /// The audit log does not take it, so it must not run.
     #[error(
-        "the audit log {log:?} cannot be written, and nothing runs without its line there: {error}"
+        "the audit log {log:?} cannot be written ({error}), and nothing runs without its line there: put the log right first"
     )]
     Unaudited {
         /// The log.
@@ -252,14 +254,15 @@ impl Task {
             Some(FromGuard::Unrecorded(number)) => unrecorded(self.record.as_ref(), number),
             Some(FromGuard::Spawned(_) | FromGuard::Failed(_) | FromGuard::Recorded) => {}
             None => {
-                // The guard was killed, and its leader with it. What it kept is ours to end.
-                let strays = platform::end_strays(self.guard).await;
-                tracing::warn!(strays, "a guard was killed; its process was ended with it");
-                self.drain().await;
+                // The guard was killed, and its leader with it. What it kept is ours to end, and
+                // what it did not write is ours to write.
                 let life = *self.life.borrow();
                 if life.exited.is_none() {
                     end_record(self.record.as_ref(), life.uptime(Instant::now()).0);
                 }
+                let strays = platform::end_strays(self.guard).await;
+                tracing::warn!(strays, "a guard was killed; its process was ended with it");
+                self.drain().await;
                 self.exited(Exit::Signal(9));
                 self.gone().await;
             }
@@ -329,92 +332,6 @@ impl Task {
             }
         }
     }
-}
-
-/// Frames from a guard, put together from whatever pieces they come in.
-#[derive(Debug, Default)]
-struct Frames {
-    bytes: [u8; FRAME],
-    filled: usize,
-}
-
-impl Frames {
-    /// The next frame; none at the end of file, or where nothing can be understood any more.
-    /// Losing the future loses nothing.
-    async fn next(&mut self, control: &platform::Control) -> Option<FromGuard> {
-        loop {
-            if self.filled == FRAME {
-                self.filled = 0;
-                return FromGuard::decode(self.bytes);
-            }
-            control.readable().await.ok()?;
-            match control.try_read(&mut self.bytes[self.filled..]) {
-                Ok(0) => return None,
-                Ok(read) => self.filled += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return None,
-            }
-        }
-    }
-
-    /// Waits until the leader runs, and tells its process id.
-    async fn birth(
-        &mut self,
-        control: &platform::Control,
-        record: Option<&Record>,
-    ) -> Result<u32, StartError> {
-        let mut recorded = false;
-        loop {
-            match self.next(control).await {
-                Some(FromGuard::Spawned(pid)) => return Ok(pid),
-                Some(FromGuard::Failed(errno)) => {
-                    let error = io::Error::from_raw_os_error(errno);
-                    return Err(match error.kind() {
-                        io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
-                        _ => StartError::Spawn(error),
-                    });
-                }
-                Some(FromGuard::Recorded) => recorded = true,
-                Some(FromGuard::Unrecorded(number)) if recorded => unrecorded(record, number),
-                Some(FromGuard::Unrecorded(number)) => {
-                    return Err(StartError::Unaudited {
-                        log: record.map_or_else(PathBuf::new, |of| of.audit().path().into()),
-                        error: audit::from_number(number),
-                    });
-                }
-                _ => {
-                    if recorded {
-                        end_record(record, Duration::ZERO);
-                    }
-                    return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into()));
-                }
-            }
-        }
-    }
-
-    async fn next_of(&mut self, control: Option<&platform::Control>) -> Option<FromGuard> {
-        match control {
-            Some(control) => self.next(control).await,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// Writes down the end of what a guard that was killed ran.
-fn end_record(record: Option<&Record>, lived: Duration) {
-    if let Some(record) = record
-        && let Err(error) = record.stop(Exit::Signal(9).code(), lived)
-    {
-        unrecorded(Some(record), audit::to_number(&error));
-    }
-}
-
-/// Tells people what the log does not.
-fn unrecorded(record: Option<&Record>, number: i32) {
-    let id = record.map(Record::id);
-    let error = audit::from_number(number);
-    tracing::warn!(id, %error, "the audit log cannot be written: it lacks the end of a process");
 }
 
 /// How much is read at once: what a pipe holds by default.
