@@ -166,7 +166,9 @@ Environment variables, all optional:
         let _ = writeln!(
             text,
             "  {:<24} {} (default {})",
-            variable.name, variable.meaning, variable.default
+            variable.name,
+            variable.meaning,
+            variable.shown_default()
         );
     }
     text

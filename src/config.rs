@@ -2,9 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
+
+use crate::audit::{Audit, FILE};
 
 /// All settings, valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Config {
     pub cleanup_after: Option<Duration>,
     /// Bytes that one `output` may return; none is no limit.
     pub max_output_size: Option<u64>,
+    /// Where it is written down what was started, how it ended and what was refused.
+    pub audit: Option<Audit>,
     /// What is told on stderr.
     pub log: LevelFilter,
 }
@@ -48,14 +53,24 @@ impl fmt::Display for Problem {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What is in force where it is not set.
+    /// What is in force where it is not set; empty is nothing.
     pub default: &'static str,
     /// What it means.
     pub meaning: &'static str,
 }
 
+impl Variable {
+    /// The default in a word.
+    pub fn shown_default(&self) -> &'static str {
+        match self.default {
+            "" => "none",
+            default => default,
+        }
+    }
+}
+
 /// Every variable that is read, in the order of the documentation.
-pub const VARIABLES: [Variable; 6] = [
+pub const VARIABLES: [Variable; 7] = [
     Variable {
         name: MAX_PROCESSES,
         default: "10",
@@ -82,6 +97,11 @@ pub const VARIABLES: [Variable; 6] = [
         meaning: "bytes that one output may return; 0 = no limit",
     },
     Variable {
+        name: AUDIT_LOG,
+        default: "",
+        meaning: "directory of the audit log; true = ./, temp = that of the system",
+    },
+    Variable {
         name: LOG,
         default: "warn",
         meaning: "what is told on stderr",
@@ -93,21 +113,19 @@ const BUFFER_SIZE: &str = "SIDECAR_BUFFER_SIZE";
 const KILL_TIMEOUT: &str = "SIDECAR_KILL_TIMEOUT";
 const CLEANUP_AFTER: &str = "SIDECAR_CLEANUP_AFTER";
 const MAX_OUTPUT_SIZE: &str = "SIDECAR_MAX_OUTPUT_SIZE";
+const AUDIT_LOG: &str = "SIDECAR_AUDIT_LOG";
 const LOG: &str = "SIDECAR_LOG";
 
 /// Settings that promise protection. This version does not provide it, so it must not start as
 /// if it did.
-const UNPROTECTED: [&str; 3] = [
-    "SIDECAR_ALLOWED_EXECUTABLES",
-    "SIDECAR_BLOCKED_PATTERNS",
-    "SIDECAR_AUDIT_LOG",
-];
+const UNPROTECTED: [&str; 2] = ["SIDECAR_ALLOWED_EXECUTABLES", "SIDECAR_BLOCKED_PATTERNS"];
 
 /// A buffer beyond this is a slip of the finger.
 const LARGEST_BUFFER: u64 = 1 << 36;
 
 impl Config {
-    /// Reads the variables; tells everything that is wrong with them at once.
+    /// Reads the variables; tells everything that is wrong with them at once. A log that is
+    /// asked for is made now: where it cannot be, that is wrong with its variable.
     pub fn from_env(get: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader {
             get,
@@ -126,11 +144,12 @@ impl Config {
                 .map(Duration::from_secs),
             max_output_size: Some(reader.number(MAX_OUTPUT_SIZE, 0, 0..=u64::MAX))
                 .filter(|bytes| *bytes > 0),
+            audit: reader.audit(AUDIT_LOG),
             log: reader.level(LOG),
         };
         for name in UNPROTECTED {
             if let Some(value) = reader.value(name) {
-                let allowed = "this version has neither secure mode nor audit log";
+                let allowed = "this version has no secure mode and blocks nothing";
                 reader.problem(name, value, allowed.into());
             }
         }
@@ -184,6 +203,28 @@ impl<G: Fn(&str) -> Option<OsString>> Reader<G> {
             _ => {
                 self.problem(name, value, "error, warn, info or debug".into());
                 LevelFilter::WARN
+            }
+        }
+    }
+
+    fn audit(&mut self, name: &'static str) -> Option<Audit> {
+        let value = self.value(name)?;
+        let directory = match value.to_str().map(str::trim) {
+            Some("true") => PathBuf::from("."),
+            Some("temp") => std::env::temp_dir(),
+            _ => PathBuf::from(&value),
+        };
+        match Audit::open(&directory) {
+            Ok(audit) => Some(audit),
+            Err(error) => {
+                let allowed = format!(
+                    "{} cannot be opened ({error}); true, temp or a directory to write in is allowed",
+                    Path::display(&directory.join(FILE))
+                        .to_string()
+                        .escape_debug()
+                );
+                self.problem(name, value, allowed);
+                None
             }
         }
     }
@@ -268,6 +309,21 @@ mod tests {
             "SIDECAR_MAX_PROCESSES=\"0\" cannot be used: a whole number, at least 1 and at most 1048576"
         );
         assert!(problems.iter().all(|problem| !problem.contains('\n')));
+    }
+
+    #[test]
+    fn the_audit_log_is_made_in_the_directory_that_is_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = dir.path().join("logs");
+        let config = read(&[(AUDIT_LOG, logs.to_str().unwrap())]).unwrap();
+        assert_eq!(config.audit.unwrap().path(), logs.join(FILE));
+        assert!(logs.join(FILE).is_file());
+        let below = logs.join(FILE).join("a\nb");
+        let problems = read(&[(AUDIT_LOG, below.to_str().unwrap())]).unwrap_err();
+        assert!(
+            problems.len() == 1 && problems[0].contains("a\\nb") && !problems[0].contains('\n'),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
     for variable in &VARIABLES {
         let set = std::env::var_os(variable.name).filter(|value| !value.is_empty());
         let from = if set.is_some() { "set" } else { "default" };
-        let value = set.unwrap_or_else(|| OsString::from(variable.default));
+        let value = set.unwrap_or_else(|| OsString::from(variable.shown_default()));
         let value = value.to_string_lossy().escape_debug().to_string();
         writeln!(
             out,

@@ -14,12 +14,14 @@
 //! small because there may be hundreds, and simple because nobody watches it.
 
 pub mod protocol;
+mod record;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::platform::{Event, Host};
 use protocol::{FromGuard, Spec, ToGuard};
+use record::Record;
 
 /// After so long a forced end is reported as stuck, and tried less often.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -50,12 +52,15 @@ enum Ending {
 fn keep(mut host: Host) -> std::io::Result<()> {
     let body = host.receive()?;
     let spec = Spec::decode(&body).ok_or(std::io::ErrorKind::InvalidData)?;
+    let mut record = Record::begin(&spec, &mut host)?;
     match host.spawn(&spec) {
         Ok(pid) => {
+            record.born();
             let containment = host.containment();
             host.tell(FromGuard::Spawned { pid, containment }.encode());
         }
         Err(error) => {
+            record.unborn(&mut host);
             host.tell(FromGuard::Failed(error.raw_os_error().unwrap_or(0)).encode());
             return Ok(());
         }
@@ -71,7 +76,11 @@ fn keep(mut host: Host) -> std::io::Result<()> {
                 None => ending.ask(&mut host, grace),
             },
             Event::ServerGone | Event::AskedToEnd => ending.ask(&mut host, grace),
-            Event::Exited(exit) => host.tell(FromGuard::Exited(exit).encode()),
+            Event::Exited(exit) => {
+                // First: whoever sees the end sees the line.
+                record.end(exit, &mut host);
+                host.tell(FromGuard::Exited(exit).encode());
+            }
             Event::Empty => {
                 let forced = matches!(ending, Ending::Forced { .. });
                 host.tell(FromGuard::Gone { forced }.encode());

@@ -20,11 +20,13 @@
 //! - [`output`]: bounded raw bytes, made readable when somebody looks.
 //! - [`config`]: the settings.
 //! - [`guard`]: the second role, and the messages between the two.
+//! - [`audit`]: what is written down of it; [`time`]: how times look.
 //! - [`platform`]: all that an operating system must provide; the only `unsafe`.
 //!
-//! Invariants, checked by `tests/it/tidy.rs`: rmcp only in `mcp`; tokio in none of `guard`,
-//! `output`, `config`, `process::command`, `process::state`; nothing points up.
+//! Invariants, checked by `tests/it/tidy.rs`: rmcp only in `mcp`; tokio in none of `audit`,
+//! `guard`, `output`, `config`, `process::command`, `process::state`; nothing points up.
 
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod doctor;
@@ -34,3 +36,4 @@ pub mod output;
 pub mod platform;
 pub mod process;
 pub mod supervisor;
+pub mod time;

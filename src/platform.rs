@@ -10,6 +10,7 @@
 //! - [`shortage`]: what to do about an error that says that something has run out.
 //! - [`is_alive`]: whether a process of this id exists.
 //! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
+//! - [`open_log`], [`overwrite`], [`not_a_log`]: a file that several processes append to.
 //!
 //! For the server (on tokio):
 //! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
@@ -28,6 +29,7 @@
 //! - `lab`: trees of every kind, ways to end them, and what is left.
 //!
 //! For a guard (no tokio):
+//! - [`directory`]: where a process runs, in full.
 //! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
 
 #![expect(
@@ -59,6 +61,7 @@ use windows as system;
 compile_error!("mcp-sidecar supports Linux, macOS and Windows");
 
 use std::ffi::OsString;
+use std::io;
 
 use crate::guard::protocol::{Exit, FRAME};
 
@@ -66,15 +69,15 @@ use crate::guard::protocol::{Exit, FRAME};
 pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, is_alive,
-    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shortage,
-    shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, is_alive,
+    look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell,
+    shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, is_alive,
-    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shortage,
-    shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, is_alive,
+    look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell,
+    shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 
 pub use system::{CONTAINMENT, Host, INEXACT, end_strays, host_gone, tree_size};
@@ -153,4 +156,12 @@ pub enum Event {
     Empty,
     /// Time has passed or the tree has changed.
     Tick,
+}
+
+/// What stands where a log should be, and must not become one. It has no number of the system's.
+pub fn not_a_log() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it must be a regular file of this user; links are not followed",
+    )
 }

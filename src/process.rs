@@ -11,10 +11,12 @@
 //! After both the task goes on for as long as somebody outside the tree holds a stream.
 
 pub mod command;
+mod frames;
 pub mod input;
 pub mod state;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,10 +24,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
+use crate::audit::{Audit, Record};
+use crate::guard::protocol::{Exit, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
 use crate::platform::{self, Containment};
 use command::Command;
+use frames::{Frames, end_record, unrecorded};
 use input::{InputError, Queue, Reply};
 use state::{Life, Stuck};
 
@@ -68,6 +72,16 @@ pub enum StartError {
         "argument list too long: command and env are larger than the system takes; pass large data through a file"
     )]
     TooLarge,
+    /// The audit log does not take it, so it must not run.
+    #[error(
+        "the audit log {log:?} cannot be written ({error}), and nothing runs without its line there: put the log right first"
+    )]
+    Unaudited {
+        /// The log.
+        log: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
 }
 
 #[derive(Debug)]
@@ -84,24 +98,21 @@ impl Process {
         command: Command,
         buffer_size: usize,
         kill_timeout: Duration,
+        audit: Option<&Audit>,
     ) -> Result<Self, StartError> {
+        let record = audit.map(|audit| audit.record(&id));
         let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
-        let spec = command.spec(kill_timeout).encode();
+        let spec = command.spec(kill_timeout, record.as_ref()).encode();
         // A guard that is gone already is missed right below.
         let _ = ends.control.write_all(&spec).await;
         let mut frames = Frames::default();
-        let (pid, containment) = match frames.next(&ends.control).await {
-            Some(FromGuard::Spawned { pid, containment }) => (pid, containment),
-            Some(FromGuard::Failed(errno)) => {
-                let error = io::Error::from_raw_os_error(errno);
-                return Err(match error.kind() {
-                    io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
-                    _ => StartError::Spawn(error),
-                });
-            }
-            _ => {
-                platform::end_strays(ends.guard, |_| ()).await;
-                return Err(StartError::GuardLost);
+        let (pid, containment) = match frames.birth(&ends.control, record.as_ref()).await {
+            Ok(born) => born,
+            Err(error) => {
+                if matches!(error, StartError::GuardLost) {
+                    platform::end_strays(ends.guard, |_| ()).await;
+                }
+                return Err(error);
             }
         };
         let now = Instant::now();
@@ -120,6 +131,7 @@ impl Process {
             control: Some(ends.control),
             guard: ends.guard,
             strays: None,
+            record,
         };
         tokio::spawn(task.run());
         Ok(Self {
@@ -214,6 +226,7 @@ struct Task {
     guard: u32,
     /// Ends what a guard that was killed has left behind.
     strays: Option<JoinHandle<usize>>,
+    record: Option<Record>,
 }
 
 impl Task {
@@ -270,10 +283,16 @@ impl Task {
                 });
                 self.life.send_modify(|life| life.stuck = stuck);
             }
-            Some(FromGuard::Spawned { .. } | FromGuard::Failed(_)) => {}
+            Some(FromGuard::Unrecorded(number)) => unrecorded(self.record.as_ref(), number),
+            Some(FromGuard::Spawned { .. } | FromGuard::Failed(_) | FromGuard::Recorded) => {}
             None => {
-                // The guard was killed, and its leader with it. What it kept is ours to end.
+                // The guard was killed, and its leader with it. What it kept is ours to end, and
+                // what it did not write is ours to write.
                 self.control = None;
+                let life = *self.life.borrow();
+                if life.exited.is_none() {
+                    end_record(self.record.as_ref(), life.uptime(Instant::now()).0);
+                }
                 let life = self.life.clone();
                 life.send_modify(|life| life.guard_killed = true);
                 self.strays = Some(tokio::spawn(platform::end_strays(self.guard, move |pid| {
@@ -363,41 +382,6 @@ impl Task {
                     return self.queue.close();
                 }
             }
-        }
-    }
-}
-
-/// Frames from a guard, put together from whatever pieces they come in.
-#[derive(Debug, Default)]
-struct Frames {
-    bytes: [u8; FRAME],
-    filled: usize,
-}
-
-impl Frames {
-    /// The next frame; none at the end of file, or where nothing can be understood any more.
-    /// Losing the future loses nothing.
-    async fn next(&mut self, control: &platform::Control) -> Option<FromGuard> {
-        loop {
-            if self.filled == FRAME {
-                self.filled = 0;
-                return FromGuard::decode(self.bytes);
-            }
-            control.readable().await.ok()?;
-            match control.try_read(&mut self.bytes[self.filled..]) {
-                Ok(0) => return None,
-                Ok(read) => self.filled += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return None,
-            }
-        }
-    }
-
-    async fn next_of(&mut self, control: Option<&platform::Control>) -> Option<FromGuard> {
-        match control {
-            Some(control) => self.next(control).await,
-            None => std::future::pending().await,
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::audit::Audit;
 use crate::platform;
 use crate::process::Process;
 use crate::process::command::Command;
@@ -48,6 +49,7 @@ pub struct Started {
 #[derive(Debug)]
 pub struct Supervisor {
     limits: Limits,
+    audit: Option<Audit>,
     registry: Mutex<Registry>,
 }
 
@@ -86,10 +88,11 @@ impl Entry {
 }
 
 impl Supervisor {
-    /// Of a server with these limits.
-    pub fn new(limits: Limits) -> Self {
+    /// Of a server with these limits, and this log if any.
+    pub fn new(limits: Limits, audit: Option<Audit>) -> Self {
         Self {
             limits,
+            audit,
             registry: Mutex::default(),
         }
     }
@@ -116,7 +119,9 @@ impl Supervisor {
             kill_timeout,
             ..
         } = self.limits;
-        let started = Process::start(id.clone(), name, command, buffer_size, kill_timeout).await;
+        let audit = self.audit.as_ref();
+        let started =
+            Process::start(id.clone(), name, command, buffer_size, kill_timeout, audit).await;
         let mut registry = self.registry();
         let Some(at) = registry.entries.iter().position(|entry| entry.id == id) else {
             unreachable!("a place is given back only here");
@@ -137,6 +142,15 @@ impl Supervisor {
                 registry.entries.remove(at);
                 Err(Error::Start { line, error })
             }
+        }
+    }
+
+    /// Writes down that a command was refused. It stays refused where that fails.
+    pub fn blocked(&self, command: &str, reason: &str) {
+        if let Some(audit) = &self.audit
+            && let Err(error) = audit.blocked(command, reason)
+        {
+            tracing::warn!(%error, "the audit log cannot be written: it lacks a refusal");
         }
     }
 
@@ -385,6 +399,27 @@ fn is_id(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_written_down_and_a_log_in_the_way_of_it_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            max_processes: 1,
+            buffer_size: 1,
+            kill_timeout: Duration::ZERO,
+            cleanup_after: None,
+        };
+        Supervisor::new(limits, None).blocked("rm", "not allowed");
+        let audit = Audit::open(dir.path()).unwrap();
+        let supervisor = Supervisor::new(limits, Some(audit.clone()));
+        supervisor.blocked("rm -rf /", "not allowed");
+        let text = std::fs::read_to_string(audit.path()).unwrap();
+        let event = r#""event":"blocked","command":"rm -rf /","reason":"not allowed"}"#;
+        assert!(text.ends_with(&format!(",{event}\n")), "{text}");
+        std::fs::remove_file(audit.path()).unwrap();
+        std::fs::create_dir(audit.path()).unwrap();
+        supervisor.blocked("rm", "not allowed");
+    }
 
     #[test]
     fn ids_have_their_form_and_never_come_twice() {

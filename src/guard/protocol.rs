@@ -37,6 +37,19 @@ pub struct Spec {
     pub cwd: Option<OsString>,
     /// Variables laid over the guard's own environment; `None` removes one.
     pub env: Vec<(OsString, Option<OsString>)>,
+    /// What to write down of it; none is nothing.
+    pub audited: Option<Audited>,
+}
+
+/// What a guard needs for the two lines of its process in the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    /// The log, absolute.
+    pub log: OsString,
+    /// The process's id.
+    pub id: String,
+    /// The command as the caller gave it.
+    pub command: String,
 }
 
 /// How a leader ended.
@@ -46,6 +59,16 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+}
+
+impl Exit {
+    /// The leader's own code, -1 where a signal ended it.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(_) => -1,
+        }
+    }
 }
 
 /// What a guard tells its server.
@@ -69,6 +92,11 @@ pub enum FromGuard {
     },
     /// This process does not end, whatever is sent to it. The guard goes on trying.
     Stuck(u32),
+    /// The audit log tells of the start. Comes before the spawn.
+    Recorded,
+    /// The audit log could not be written: an error number of `audit`'s. Before `Recorded` it
+    /// means that nothing runs.
+    Unrecorded(i32),
 }
 
 /// What a server tells a guard.
@@ -101,6 +129,12 @@ impl Spec {
             put_text(&mut body, key);
             body.push(u8::from(value.is_some()));
             put_text(&mut body, &value.clone().unwrap_or_default());
+        }
+        body.push(u8::from(self.audited.is_some()));
+        if let Some(Audited { log, id, command }) = &self.audited {
+            put_text(&mut body, log);
+            put_bytes(&mut body, id.as_bytes());
+            put_bytes(&mut body, command.as_bytes());
         }
         let mut spec = Vec::with_capacity(body.len() + 6);
         put(&mut spec, &VERSION.to_le_bytes());
@@ -136,6 +170,14 @@ impl Spec {
             })
             .collect::<Option<Vec<_>>>()?;
         let cwd = (has_cwd == 1).then_some(cwd);
+        let audited = match take(&mut rest, 1)? {
+            [0] => None,
+            _ => Some(Audited {
+                log: take_text(&mut rest)?,
+                id: take_string(&mut rest)?,
+                command: take_string(&mut rest)?,
+            }),
+        };
         rest.is_empty().then_some(Self {
             grace,
             program,
@@ -143,6 +185,7 @@ impl Spec {
             verbatim: verbatim == 1,
             cwd,
             env,
+            audited,
         })
     }
 }
@@ -160,6 +203,8 @@ impl FromGuard {
             Self::Exited(Exit::Signal(signal)) => frame(b'X', 1, signal),
             Self::Gone { forced } => frame(b'G', u8::from(forced), 0),
             Self::Stuck(pid) => frame(b'S', 0, pid.cast_signed()),
+            Self::Recorded => frame(b'A', 0, 0),
+            Self::Unrecorded(number) => frame(b'A', 1, number),
         }
     }
 
@@ -182,6 +227,8 @@ impl FromGuard {
                 forced: forced == 1,
             },
             (b'S', 0) => Self::Stuck(value.cast_unsigned()),
+            (b'A', 0) => Self::Recorded,
+            (b'A', 1) => Self::Unrecorded(value),
             _ => return None,
         })
     }
@@ -229,9 +276,12 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &std::ffi::OsStr) {
-    let bytes = os_to_bytes(text);
+    put_bytes(out, &os_to_bytes(text));
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
-    put(out, &bytes);
+    put(out, bytes);
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
@@ -245,8 +295,16 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
 }
 
 fn take_text(rest: &mut &[u8]) -> Option<OsString> {
+    take_bytes(rest).map(os_from_bytes)
+}
+
+fn take_string(rest: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take_bytes(rest)?.to_vec()).ok()
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = take_u32(rest)? as usize;
-    Some(os_from_bytes(take(rest, length)?))
+    take(rest, length)
 }
 
 #[cfg(test)]
@@ -265,6 +323,11 @@ mod tests {
                 ("EMPTY".into(), Some("".into())),
                 ("GONE".into(), None),
             ],
+            audited: Some(Audited {
+                log: "/var/log/a.jsonl".into(),
+                id: "sc-a1b2c3".into(),
+                command: "echo ☃; exit 3".into(),
+            }),
         }
     }
 
@@ -276,6 +339,7 @@ mod tests {
                 cwd: None,
                 verbatim: true,
                 args: vec![],
+                audited: None,
                 ..spec()
             },
         ] {
@@ -319,6 +383,8 @@ mod tests {
             FromGuard::Gone { forced: true },
             FromGuard::Gone { forced: false },
             FromGuard::Stuck(42),
+            FromGuard::Recorded,
+            FromGuard::Unrecorded(-1),
         ] {
             assert_eq!(FromGuard::decode(message.encode()), Some(message));
         }

@@ -1,10 +1,12 @@
 //! What Linux and macOS share: sockets that carry descriptors, signals, the client's streams.
 
+mod channel;
 pub mod lab;
+mod log;
 mod stdio;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,16 +17,15 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use rustix::process::{Resource, Rlimit, Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Event, GuardEnds, Invocation, Role, system};
-use crate::guard::protocol::{FRAME, Spec};
+use super::{GuardEnds, Invocation, Role, system};
+use crate::guard::protocol::Spec;
 
+pub(super) use channel::Channel;
+use channel::send_descriptors;
+pub use log::{open_log, overwrite};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// The server's end of the socket to a guard.
@@ -85,6 +86,13 @@ pub fn is_alive(pid: u32) -> bool {
 /// Whether a directory can be made the working directory.
 pub fn can_enter(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)?)
+}
+
+/// Where a process runs that is to run there: absolute and without links, which may change.
+pub fn directory(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path)
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.into())
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.
@@ -214,29 +222,6 @@ pub async fn shutdown_signal() -> &'static str {
     }
 }
 
-/// What a guard gets of the pipes between its leader and its server.
-#[derive(Debug)]
-pub(super) struct Streams {
-    /// The leader's three streams.
-    pub(super) leader: [OwnedFd; 3],
-    /// The server's ends of the two that are written. A guard holds them so that they outlive the
-    /// server: without a reader, a tree that says a last word would die of it.
-    pub(super) readers: [OwnedFd; 2],
-    /// How many descriptors a leader may have; none is no limit.
-    pub(super) descriptors: Option<u64>,
-}
-
-/// Gives a leader the limit of descriptors that its host had set. May be called between fork and
-/// exec.
-pub(super) fn limit_descriptors(descriptors: Option<u64>) {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let limit = Rlimit {
-        current: descriptors,
-        ..limit
-    };
-    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
-}
-
 /// Reads, for as long as the tree writes, what a server that is gone reads no longer. A thread
 /// of its own does nothing else, and keeps the guard from nothing.
 pub(super) fn drain(readers: [OwnedFd; 2]) {
@@ -270,72 +255,6 @@ pub(super) fn drain(readers: [OwnedFd; 2]) {
     }
 }
 
-/// A guard's end of the socket.
-#[derive(Debug)]
-pub(super) struct Channel {
-    socket: UnixStream,
-    frame: Vec<u8>,
-}
-
-impl Channel {
-    /// A guard's standard input is the socket; it is moved away from there.
-    pub(super) fn from_stdin() -> io::Result<Self> {
-        let socket = io::stdin().as_fd().try_clone_to_owned()?;
-        rustix::net::sockopt::socket_type(&socket)?;
-        Ok(Self {
-            socket: socket.into(),
-            frame: Vec::new(),
-        })
-    }
-
-    /// The streams and the body of the spec.
-    pub(super) fn receive_spec(&mut self) -> io::Result<(Streams, Vec<u8>)> {
-        let ([stdin, stdout, stderr, out_reader, err_reader], descriptors) =
-            receive_descriptors(&self.socket)?;
-        let streams = Streams {
-            descriptors,
-            leader: [stdin, stdout, stderr],
-            readers: [out_reader, err_reader],
-        };
-        let mut header = [0; 6];
-        self.socket.read_exact(&mut header)?;
-        let length = Spec::body_length(header).ok_or(io::ErrorKind::InvalidData)?;
-        let mut body = vec![0; length];
-        self.socket.read_exact(&mut body)?;
-        Ok((streams, body))
-    }
-
-    pub(super) fn tell(&self, frame: [u8; FRAME]) {
-        // A server that is gone is seen by the end of file.
-        let _ = (&self.socket).write_all(&frame);
-    }
-
-    /// What has come, once the socket is readable.
-    pub(super) fn read_event(&mut self) -> Event {
-        let mut bytes = [0; FRAME];
-        let missing = FRAME - self.frame.len();
-        match self.socket.read(&mut bytes[..missing]) {
-            Ok(0) => Event::ServerGone,
-            Ok(read) => {
-                self.frame.extend_from_slice(&bytes[..read]);
-                let Some(frame) = self.frame.first_chunk::<FRAME>().copied() else {
-                    return Event::Tick;
-                };
-                self.frame.clear();
-                Event::Server(frame)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Event::Tick,
-            Err(_) => Event::ServerGone,
-        }
-    }
-}
-
-impl AsFd for Channel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 /// The leader's command, without what differs between systems.
 pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Command {
     let mut command = Command::new(&spec.program);
@@ -354,6 +273,17 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
         };
     }
     command
+}
+
+/// Gives a leader the limit of descriptors that its host had set. May be called between fork and
+/// exec.
+pub(super) fn limit_descriptors(descriptors: Option<u64>) {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: descriptors,
+        ..limit
+    };
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 
 /// Gives every signal its default disposition: what a host ignores, a leader must not.
@@ -405,83 +335,9 @@ fn lock_guards() -> MutexGuard<'static, Vec<u32>> {
     GUARDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Together with the limit that they are under, since one byte at least must go with them.
-fn send_descriptors(
-    socket: &UnixStream,
-    descriptors: &[BorrowedFd<'_>],
-    limit: Option<u64>,
-) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(descriptors));
-    sendmsg(
-        socket,
-        &[IoSlice::new(&limit.unwrap_or(u64::MAX).to_le_bytes())],
-        &mut control,
-        SendFlags::empty(),
-    )?;
-    Ok(())
-}
-
-fn receive_descriptors(socket: &UnixStream) -> io::Result<([OwnedFd; 5], Option<u64>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut limit = [0; 8];
-    recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut limit)],
-        &mut control,
-        RecvFlags::empty(),
-    )?;
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(received) = message {
-            descriptors.extend(received);
-        }
-    }
-    for descriptor in &descriptors {
-        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
-    }
-    let limit = u64::from_le_bytes(limit);
-    match descriptors.try_into() {
-        Ok(descriptors) => Ok((descriptors, (limit != u64::MAX).then_some(limit))),
-        Err(_) => Err(io::ErrorKind::InvalidData.into()),
-    }
-}
-
 /// A descriptor of this process by its number, for as long as the process lives.
 pub(super) fn standard(number: i32) -> BorrowedFd<'static> {
     // SAFETY: std opens 0, 1 and 2 before main where a host has left them closed, and nothing in
     // this program closes them.
     unsafe { BorrowedFd::borrow_raw(number) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::guard::protocol::VERSION;
-
-    #[test]
-    fn a_socket_carries_descriptors_and_a_spec() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let (read, mut write) = io::pipe().unwrap();
-        send_descriptors(&ours, &[read.as_fd(); 5], Some(1024)).unwrap();
-        let [low, high] = VERSION.to_le_bytes();
-        (&ours)
-            .write_all(&[low, high, 2, 0, 0, 0, b'h', b'i'])
-            .unwrap();
-        let mut channel = Channel {
-            socket: theirs,
-            frame: Vec::new(),
-        };
-        let (streams, body) = channel.receive_spec().unwrap();
-        assert_eq!(body, b"hi");
-        assert_eq!(streams.descriptors, Some(1024));
-        write.write_all(b"through").unwrap();
-        let mut text = [0; 7];
-        std::fs::File::from(streams.leader.into_iter().next().unwrap())
-            .read_exact(&mut text)
-            .unwrap();
-        assert_eq!(&text, b"through");
-    }
 }

@@ -10,6 +10,7 @@
 mod channel;
 mod handle;
 mod host;
+mod log;
 mod start;
 mod stdio;
 mod tree;
@@ -30,6 +31,7 @@ use windows_sys::Win32::Foundation::{
 use super::{Containment, Invocation, Role};
 
 pub use host::Host;
+pub use log::{open_log, overwrite};
 pub use start::{Control, Input, Output, start_guard};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
@@ -88,6 +90,11 @@ pub fn is_alive(pid: u32) -> bool {
 /// Whether a directory can be made the working directory: known only when it is tried.
 pub fn can_enter(_: &Path) -> std::io::Result<()> {
     Ok(())
+}
+
+/// Where a process runs that is to run there: absolute, in the form that people write.
+pub fn directory(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.

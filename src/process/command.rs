@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::guard::protocol::Spec;
+use crate::audit::Record;
+use crate::guard::protocol::{Audited, Spec};
 use crate::platform;
 
 /// What a process is made of. Two of them are the same process to a user when they are equal.
@@ -21,8 +22,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// What a guard is told to run.
-    pub fn spec(&self, grace: Duration) -> Spec {
+    /// What a guard is told to run, and to write down.
+    pub fn spec(&self, grace: Duration, record: Option<&Record>) -> Spec {
         let shell = platform::shell(&self.line);
         Spec {
             grace,
@@ -35,6 +36,11 @@ impl Command {
                 .iter()
                 .map(|(key, value)| (key.into(), value.as_ref().map(Into::into)))
                 .collect(),
+            audited: record.map(|record| Audited {
+                log: record.audit().path().into(),
+                id: record.id().into(),
+                command: self.line.clone(),
+            }),
         }
     }
 
@@ -69,7 +75,7 @@ mod tests {
         let mut command = command("env");
         command.env.insert("GONE".into(), None);
         command.env.insert("EMPTY".into(), Some(String::new()));
-        let spec = command.spec(Duration::ZERO);
+        let spec = command.spec(Duration::ZERO, None);
         assert_eq!(
             spec.env,
             [("EMPTY".into(), Some("".into())), ("GONE".into(), None)]

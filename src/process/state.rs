@@ -2,10 +2,10 @@
 //!
 //! Architecture invariant: pure; the clock is a parameter.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::guard::protocol::Exit;
+use crate::time::Uptime;
 
 /// What is known of the life of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +48,6 @@ pub enum State {
     Killed,
 }
 
-/// A time as users read it: `3s`, `1m3s`, `2h0m5s`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uptime(pub Duration);
-
 impl Life {
     /// Of a leader that was spawned just now.
     pub fn new(pid: u32, now: Instant) -> Self {
@@ -78,10 +74,7 @@ impl Life {
 
     /// The leader's own code, -1 where a signal ended it, none while it runs.
     pub fn exit_code(&self) -> Option<i32> {
-        self.exited.map(|(exit, _)| match exit {
-            Exit::Code(code) => code,
-            Exit::Signal(_) => -1,
-        })
+        self.exited.map(|(exit, _)| exit.code())
     }
 
     /// How long the leader has lived, or lived.
@@ -116,18 +109,6 @@ impl State {
             Self::Exited => "exited",
             Self::Failed => "failed",
             Self::Killed => "killed",
-        }
-    }
-}
-
-impl fmt::Display for Uptime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        match (hours, minutes) {
-            (0, 0) => write!(f, "{seconds}s"),
-            (0, _) => write!(f, "{minutes}m{seconds}s"),
-            _ => write!(f, "{hours}h{minutes}m{seconds}s"),
         }
     }
 }
@@ -176,17 +157,5 @@ mod tests {
             life.uptime(life.started + Duration::from_mins(1)),
             Uptime(Duration::ZERO)
         );
-    }
-
-    #[test]
-    fn uptimes_are_short() {
-        let shown = |seconds| Uptime(Duration::from_secs(seconds)).to_string();
-        assert_eq!(shown(0), "0s");
-        assert_eq!(shown(59), "59s");
-        assert_eq!(shown(63), "1m3s");
-        assert_eq!(shown(3600), "1h0m0s");
-        assert_eq!(shown(7205), "2h0m5s");
-        assert_eq!(shown(360_000), "100h0m0s");
-        assert_eq!(Uptime(Duration::from_millis(3999)).to_string(), "3s");
     }
 }

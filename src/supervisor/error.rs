@@ -1,8 +1,8 @@
 //! What cannot be done, in sentences that a model can act on.
 
 use crate::process::input::InputError;
-use crate::process::state::Uptime;
 use crate::process::{Process, StartError};
+use crate::time::Uptime;
 
 /// Why a call could not be done. Each message is a sentence that the caller can act on.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@
 
 mod harness;
 
+mod audit;
 mod cgroup;
 mod cli;
 mod containment;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// From the top down: a module may use what stands below it, never what stands above.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 11] = [
     &["cli"],
     &["doctor"],
     &["mcp"],
@@ -12,7 +12,9 @@ const LAYERS: [&[&str]; 9] = [
     &["process"],
     &["output", "config"],
     &["guard"],
+    &["audit"],
     &["guard/protocol"],
+    &["time"],
     &["platform"],
 ];
 
@@ -26,6 +28,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
     (
         "tokio",
         &[
+            "audit",
             "guard",
             "output",
             "config",
@@ -37,6 +40,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
     (
         "serde_json",
         &[
+            "audit",
             "guard",
             "output",
             "config",
