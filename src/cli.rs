@@ -67,6 +67,9 @@ fn serve() -> ExitCode {
         }
     };
     log_to_stderr(&config);
+    for warning in config.policy.warnings() {
+        tracing::warn!("{warning}");
+    }
     if std::io::stdin().is_terminal() {
         complain(
             "this is an MCP server, which an agent starts and talks to over stdin and stdout. To add it, run for \
@@ -134,10 +137,14 @@ Environment variables, all optional:
 "
     .to_string();
     for variable in &VARIABLES {
+        let default = match variable.default {
+            "" => "none",
+            default => default,
+        };
         let _ = writeln!(
             text,
-            "  {:<24} {} (default {})",
-            variable.name, variable.meaning, variable.default
+            "  {:<28} {} (default {default})",
+            variable.name, variable.meaning
         );
     }
     text

@@ -1,10 +1,14 @@
 //! The settings, read once at the start from `SIDECAR_*` environment variables.
 
+mod protection;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
+
+use crate::policy::Settings;
 
 /// All settings, valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Config {
     pub cleanup_after: Option<Duration>,
     /// Bytes that one `output` may return; none is no limit.
     pub max_output_size: Option<u64>,
+    /// What may be started.
+    pub policy: Settings,
     /// What is told on stderr.
     pub log: LevelFilter,
 }
@@ -48,14 +54,14 @@ impl fmt::Display for Problem {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What is in force where it is not set.
+    /// What is in force where it is not set; blank where that is nothing.
     pub default: &'static str,
     /// What it means.
     pub meaning: &'static str,
 }
 
 /// Every variable that is read, in the order of the documentation.
-pub const VARIABLES: [Variable; 6] = [
+pub const VARIABLES: [Variable; 10] = [
     Variable {
         name: MAX_PROCESSES,
         default: "10",
@@ -82,6 +88,26 @@ pub const VARIABLES: [Variable; 6] = [
         meaning: "bytes that one output may return; 0 = no limit",
     },
     Variable {
+        name: protection::EXECUTABLES,
+        default: "",
+        meaning: "programs that may run, comma-separated; turns secure mode on",
+    },
+    Variable {
+        name: protection::COMMANDS,
+        default: "",
+        meaning: "commands that may run, with * for a word; turns secure mode on",
+    },
+    Variable {
+        name: protection::DIRS,
+        default: "",
+        meaning: "directories in which everything runs",
+    },
+    Variable {
+        name: protection::PATTERNS,
+        default: "",
+        meaning: "regular expressions that no command may match",
+    },
+    Variable {
         name: LOG,
         default: "warn",
         meaning: "what is told on stderr",
@@ -95,13 +121,8 @@ const CLEANUP_AFTER: &str = "SIDECAR_CLEANUP_AFTER";
 const MAX_OUTPUT_SIZE: &str = "SIDECAR_MAX_OUTPUT_SIZE";
 const LOG: &str = "SIDECAR_LOG";
 
-/// Settings that promise protection. This version does not provide it, so it must not start as
-/// if it did.
-const UNPROTECTED: [&str; 3] = [
-    "SIDECAR_ALLOWED_EXECUTABLES",
-    "SIDECAR_BLOCKED_PATTERNS",
-    "SIDECAR_AUDIT_LOG",
-];
+/// It promises what this version does not provide, so it must not start as if it did.
+const AUDIT_LOG: &str = "SIDECAR_AUDIT_LOG";
 
 /// A buffer beyond this is a slip of the finger.
 const LARGEST_BUFFER: u64 = 1 << 36;
@@ -126,13 +147,11 @@ impl Config {
                 .map(Duration::from_secs),
             max_output_size: Some(reader.number(MAX_OUTPUT_SIZE, 0, 0..=u64::MAX))
                 .filter(|bytes| *bytes > 0),
+            policy: protection::read(&mut reader),
             log: reader.level(LOG),
         };
-        for name in UNPROTECTED {
-            if let Some(value) = reader.value(name) {
-                let allowed = "this version has neither secure mode nor audit log";
-                reader.problem(name, value, allowed.into());
-            }
+        if let Some(value) = reader.value(AUDIT_LOG) {
+            reader.problem(AUDIT_LOG, value, "this version has no audit log".into());
         }
         if reader.problems.is_empty() {
             Ok(config)
@@ -228,13 +247,14 @@ mod tests {
         assert_eq!(config.kill_timeout, Duration::from_secs(5));
         assert_eq!(config.cleanup_after, Some(Duration::from_mins(30)));
         assert_eq!(config.max_output_size, None);
+        assert_eq!(config.policy, Settings::default());
         assert_eq!(config.log, LevelFilter::WARN);
     }
 
     #[test]
     fn an_empty_value_counts_as_unset() {
         assert_eq!(
-            read(&[(MAX_PROCESSES, ""), (LOG, ""), (UNPROTECTED[0], "")]),
+            read(&[(MAX_PROCESSES, ""), (LOG, ""), (AUDIT_LOG, "")]),
             read(&[])
         );
     }
@@ -272,9 +292,7 @@ mod tests {
 
     #[test]
     fn protection_that_does_not_exist_is_not_promised() {
-        for name in UNPROTECTED {
-            assert_eq!(read(&[(name, " , ")]).unwrap_err().len(), 1, "{name}");
-        }
+        assert_eq!(read(&[(AUDIT_LOG, "temp")]).unwrap_err().len(), 1);
     }
 
     #[test]

@@ -19,11 +19,12 @@
 //! - [`process`]: one task that owns one process: its streams, its input, its life.
 //! - [`output`]: bounded raw bytes, made readable when somebody looks.
 //! - [`config`]: the settings.
+//! - [`policy`]: what may be started.
 //! - [`guard`]: the second role, and the messages between the two.
 //! - [`platform`]: all that an operating system must provide; the only `unsafe`.
 //!
 //! Invariants, checked by `tests/it/tidy.rs`: rmcp only in `mcp`; tokio in none of `guard`,
-//! `output`, `config`, `process::command`, `process::state`; nothing points up.
+//! `policy`, `output`, `config`, `process::command`, `process::state`; nothing points up.
 
 pub mod cli;
 pub mod config;
@@ -32,5 +33,6 @@ pub mod guard;
 pub mod mcp;
 pub mod output;
 pub mod platform;
+pub mod policy;
 pub mod process;
 pub mod supervisor;

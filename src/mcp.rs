@@ -34,6 +34,7 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::platform;
+use crate::policy::Policy;
 use crate::supervisor::{Limits, Supervisor};
 use args::{Args, Wrong};
 use transport::{Wire, WireState};
@@ -57,12 +58,14 @@ const FLUSH: Duration = Duration::from_millis(50);
 /// Serves until the client is gone or the system says so. The trees are then being ended, by
 /// guards that outlive this process.
 pub async fn serve(config: &Config) -> io::Result<()> {
-    let supervisor = Arc::new(Supervisor::new(Limits {
+    let limits = Limits {
         max_processes: config.max_processes,
         buffer_size: config.buffer_size,
         kill_timeout: config.kill_timeout,
         cleanup_after: config.cleanup_after,
-    }));
+    };
+    let policy = Policy::here(config.policy.clone());
+    let supervisor = Arc::new(Supervisor::new(limits, policy));
     let (closing, closed) = watch::channel(Closing::No);
     let (transport, wire, writer) = transport::open(platform::stdin()?, platform::stdout()?);
     let sidecar = Sidecar {

@@ -8,6 +8,7 @@
 //! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
 //! - [`role`]: which of the two roles this process was started for.
 //! - [`is_alive`]: whether a process of this id exists.
+//! - [`identity`]: which file or directory is at a path now, where the system can tell.
 //!
 //! For the server (on tokio):
 //! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
@@ -18,6 +19,7 @@
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
+//! - [`is_executable`]: whether a path is a file that may be run.
 //!
 //! For a guard (no tokio):
 //! - [`Host`]: the tree of one process: spawn it, hear of it, ask it to end, end it.
@@ -56,13 +58,15 @@ use crate::guard::protocol::{Exit, FRAME};
 
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, identity, is_alive, is_executable,
+    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, can_enter, is_alive, look_after_children, os_from_bytes,
-    os_to_bytes, prepare, role, shell, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, can_enter, identity, is_alive, is_executable,
+    look_after_children, os_from_bytes, os_to_bytes, prepare, role, shell, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 
 pub use system::{CONTAINMENT, Host, end_strays};

@@ -14,6 +14,7 @@ pub mod command;
 pub mod input;
 pub mod state;
 
+use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::guard::protocol::{Exit, FRAME, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
 use crate::platform;
+use crate::policy::Permit;
 use command::Command;
 use input::{InputError, Queue, Reply};
 use state::{Life, Stuck};
@@ -53,6 +55,11 @@ pub enum StartError {
     /// The guard could not run the command.
     #[error("it could not be run: {0}")]
     Spawn(io::Error),
+    /// What was allowed is not there any more.
+    #[error(
+        "{0:?} was replaced by another file after it was checked; start it again if that was meant"
+    )]
+    Changed(OsString),
     /// The system takes only so much with a command.
     #[error(
         "argument list too long: command and env are larger than the system takes; pass large data through a file"
@@ -67,16 +74,17 @@ enum Message {
 }
 
 impl Process {
-    /// Starts a guard that runs the command, and a task that listens to both.
+    /// Starts a guard that runs the command as it is permitted, and a task that listens to both.
     pub async fn start(
         id: String,
         name: String,
         command: Command,
+        permit: &Permit,
         buffer_size: usize,
         kill_timeout: Duration,
     ) -> Result<Self, StartError> {
         let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
-        let spec = command.spec(kill_timeout).encode();
+        let spec = command.spec(permit, kill_timeout).encode();
         ends.control
             .write_all(&spec)
             .await
@@ -90,6 +98,11 @@ impl Process {
                     io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
                     _ => StartError::Spawn(error),
                 });
+            }
+            Some(FromGuard::Changed(pin)) => {
+                let pin = permit.pins().get(pin as usize);
+                let path = pin.map(|pin| pin.path.clone()).unwrap_or_default();
+                return Err(StartError::Changed(path));
             }
             _ => return Err(StartError::Guard(io::ErrorKind::UnexpectedEof.into())),
         };
@@ -243,7 +256,7 @@ impl Task {
                 });
                 self.life.send_modify(|life| life.stuck = stuck);
             }
-            Some(FromGuard::Spawned(_) | FromGuard::Failed(_)) => {}
+            Some(FromGuard::Spawned(_) | FromGuard::Failed(_) | FromGuard::Changed(_)) => {}
             None => {
                 // The guard was killed, and its leader with it. What it kept is ours to end.
                 let strays = platform::end_strays(self.guard).await;

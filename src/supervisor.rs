@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::platform;
+use crate::policy::{Permit, Policy, Request};
 use crate::process::Process;
 use crate::process::command::Command;
 use crate::process::state::{Life, State};
@@ -48,6 +49,7 @@ pub struct Started {
 #[derive(Debug)]
 pub struct Supervisor {
     limits: Limits,
+    policy: Policy,
     registry: Mutex<Registry>,
 }
 
@@ -86,10 +88,11 @@ impl Entry {
 }
 
 impl Supervisor {
-    /// Of a server with these limits.
-    pub fn new(limits: Limits) -> Self {
+    /// Of a server with these limits, which starts only what this policy permits.
+    pub fn new(limits: Limits, policy: Policy) -> Self {
         Self {
             limits,
+            policy,
             registry: Mutex::default(),
         }
     }
@@ -97,6 +100,7 @@ impl Supervisor {
     /// Starts a command, or finds the living process that is the same.
     pub async fn start(&self, name: Option<String>, command: Command) -> Result<Started, Error> {
         check(name.as_deref(), &command)?;
+        let permit = self.permit(&command)?;
         let (id, name, _place) = loop {
             match self.take_place(name.as_deref(), &command)? {
                 Taken::Place(id, name, place) => break (id, name, place),
@@ -116,7 +120,15 @@ impl Supervisor {
             kill_timeout,
             ..
         } = self.limits;
-        let started = Process::start(id.clone(), name, command, buffer_size, kill_timeout).await;
+        let started = Process::start(
+            id.clone(),
+            name,
+            command,
+            &permit,
+            buffer_size,
+            kill_timeout,
+        )
+        .await;
         let mut registry = self.registry();
         let Some(at) = registry.entries.iter().position(|entry| entry.id == id) else {
             unreachable!("a place is given back only here");
@@ -225,6 +237,22 @@ impl Supervisor {
                 let _ = start.changed().await;
             }
         }
+    }
+
+    /// The one gate: without what it gives, no process can be made.
+    fn permit(&self, command: &Command) -> Result<Permit, Error> {
+        let cwd = command.cwd.as_deref().map(Path::to_string_lossy);
+        let request = Request {
+            line: &command.line,
+            cwd: cwd.as_deref(),
+            env: &command.env,
+        };
+        self.policy
+            .check(&request)
+            .map_err(|refusal| Error::Refused {
+                line: command.label(),
+                refusal,
+            })
     }
 
     fn take_place(&self, name: Option<&str>, command: &Command) -> Result<Taken, Error> {

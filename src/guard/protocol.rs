@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::platform::{os_from_bytes, os_to_bytes};
 
 /// Raised whenever a spec or a frame changes its meaning.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The size in bytes of every message but the spec.
 pub const FRAME: usize = 8;
@@ -29,6 +29,8 @@ pub struct Spec {
     pub grace: Duration,
     /// The program, already looked up.
     pub program: OsString,
+    /// The program's own name, as it will see it; none is the program as it is. Unix only.
+    pub argv0: Option<OsString>,
     /// Its arguments, without the program's own name.
     pub args: Vec<OsString>,
     /// Whether the last argument goes onto a Windows command line as it is, unquoted.
@@ -37,6 +39,26 @@ pub struct Spec {
     pub cwd: Option<OsString>,
     /// Variables laid over the guard's own environment; `None` removes one.
     pub env: Vec<(OsString, Option<OsString>)>,
+    /// What must still be what it was when the server looked. Otherwise nothing runs.
+    pub pins: Vec<Pin>,
+}
+
+/// Which file or directory something is, for as long as it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The file system.
+    pub device: u64,
+    /// The number in it.
+    pub inode: u64,
+}
+
+/// A path, and what was found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// Where.
+    pub path: OsString,
+    /// What.
+    pub identity: Identity,
 }
 
 /// How a leader ended.
@@ -55,6 +77,8 @@ pub enum FromGuard {
     Spawned(u32),
     /// Nothing runs: the operating system's error number.
     Failed(i32),
+    /// Nothing runs: what this pin says, counted from nought, holds no longer.
+    Changed(u32),
     /// The leader has ended. Its tree may live on.
     Exited(Exit),
     /// The tree is empty. Nothing follows this.
@@ -87,6 +111,8 @@ impl Spec {
         );
         put_text(&mut body, &self.program);
         put_text(&mut body, &self.cwd.clone().unwrap_or_default());
+        body.push(u8::from(self.argv0.is_some()));
+        put_text(&mut body, &self.argv0.clone().unwrap_or_default());
         put_count(&mut body, self.args.len());
         for arg in &self.args {
             put_text(&mut body, arg);
@@ -96,6 +122,12 @@ impl Spec {
             put_text(&mut body, key);
             body.push(u8::from(value.is_some()));
             put_text(&mut body, &value.clone().unwrap_or_default());
+        }
+        put_count(&mut body, self.pins.len());
+        for Pin { path, identity } in &self.pins {
+            put_text(&mut body, path);
+            put(&mut body, &identity.device.to_le_bytes());
+            put(&mut body, &identity.inode.to_le_bytes());
         }
         let mut spec = Vec::with_capacity(body.len() + 6);
         put(&mut spec, &VERSION.to_le_bytes());
@@ -119,6 +151,8 @@ impl Spec {
         let [verbatim, has_cwd] = *take(&mut rest, 2)?.first_chunk::<2>()?;
         let program = take_text(&mut rest)?;
         let cwd = take_text(&mut rest)?;
+        let has_argv0 = take(&mut rest, 1)? == [1];
+        let argv0 = take_text(&mut rest)?;
         let args = (0..take_u32(&mut rest)?)
             .map(|_| take_text(&mut rest))
             .collect::<Option<Vec<_>>>()?;
@@ -130,14 +164,27 @@ impl Spec {
                 Some((key, set.then_some(value)))
             })
             .collect::<Option<Vec<_>>>()?;
+        let pins = (0..take_u32(&mut rest)?)
+            .map(|_| {
+                Some(Pin {
+                    path: take_text(&mut rest)?,
+                    identity: Identity {
+                        device: take_u64(&mut rest)?,
+                        inode: take_u64(&mut rest)?,
+                    },
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
         let cwd = (has_cwd == 1).then_some(cwd);
         rest.is_empty().then_some(Self {
             grace,
             program,
+            argv0: has_argv0.then_some(argv0),
             args,
             verbatim: verbatim == 1,
             cwd,
             env,
+            pins,
         })
     }
 }
@@ -148,6 +195,7 @@ impl FromGuard {
         match self {
             Self::Spawned(pid) => frame(b'P', 0, pid.cast_signed()),
             Self::Failed(errno) => frame(b'E', 0, errno),
+            Self::Changed(pin) => frame(b'C', 0, pin.cast_signed()),
             Self::Exited(Exit::Code(code)) => frame(b'X', 0, code),
             Self::Exited(Exit::Signal(signal)) => frame(b'X', 1, signal),
             Self::Gone { forced } => frame(b'G', u8::from(forced), 0),
@@ -161,6 +209,7 @@ impl FromGuard {
         Some(match (tag, kind) {
             (b'P', 0) => Self::Spawned(value.cast_unsigned()),
             (b'E', 0) => Self::Failed(value),
+            (b'C', 0) => Self::Changed(value.cast_unsigned()),
             (b'X', 0) => Self::Exited(Exit::Code(value)),
             (b'X', 1) => Self::Exited(Exit::Signal(value)),
             (b'G', forced @ (0 | 1)) => Self::Gone {
@@ -229,6 +278,10 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*take(rest, 4)?.first_chunk::<4>()?))
 }
 
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*take(rest, 8)?.first_chunk::<8>()?))
+}
+
 fn take_text(rest: &mut &[u8]) -> Option<OsString> {
     let length = take_u32(rest)? as usize;
     Some(os_from_bytes(take(rest, length)?))
@@ -242,6 +295,7 @@ mod tests {
         Spec {
             grace: Duration::from_millis(5001),
             program: "/bin/sh".into(),
+            argv0: Some("sh".into()),
             args: vec!["-c".into(), "echo ☃; exit 3".into(), "".into()],
             verbatim: false,
             cwd: Some("/tmp".into()),
@@ -250,6 +304,13 @@ mod tests {
                 ("EMPTY".into(), Some("".into())),
                 ("GONE".into(), None),
             ],
+            pins: vec![Pin {
+                path: "/bin/sh".into(),
+                identity: Identity {
+                    device: u64::MAX,
+                    inode: 7,
+                },
+            }],
         }
     }
 
@@ -260,7 +321,9 @@ mod tests {
             Spec {
                 cwd: None,
                 verbatim: true,
+                argv0: None,
                 args: vec![],
+                pins: vec![],
                 ..spec()
             },
         ] {
@@ -292,6 +355,7 @@ mod tests {
         for message in [
             FromGuard::Spawned(u32::MAX),
             FromGuard::Failed(7),
+            FromGuard::Changed(1),
             FromGuard::Exited(Exit::Code(-1)),
             FromGuard::Exited(Exit::Signal(9)),
             FromGuard::Gone { forced: true },

@@ -7,6 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use rustix::process::{Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Event, GuardEnds, Invocation, Role, system};
-use crate::guard::protocol::{FRAME, Spec};
+use crate::guard::protocol::{FRAME, Identity, Spec};
 
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
@@ -78,6 +79,21 @@ pub fn is_alive(pid: u32) -> bool {
 /// Whether a directory can be made the working directory.
 pub fn can_enter(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)?)
+}
+
+/// Whether a path is a file that this user may run.
+pub fn is_executable(path: &Path) -> io::Result<bool> {
+    let is_file = std::fs::metadata(path)?.is_file();
+    Ok(is_file && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+/// Which file or directory is at a path now.
+pub fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    let found = std::fs::metadata(path)?;
+    Ok(Some(Identity {
+        device: found.dev(),
+        inode: found.ino(),
+    }))
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.
@@ -279,6 +295,9 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
+    if let Some(argv0) = &spec.argv0 {
+        command.arg0(argv0);
+    }
     if let Some(cwd) = &spec.cwd {
         command.current_dir(cwd);
     }
@@ -387,13 +406,17 @@ fn standard(number: i32) -> BorrowedFd<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::protocol::VERSION;
 
     #[test]
     fn a_socket_carries_descriptors_and_a_spec() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (read, mut write) = io::pipe().unwrap();
         send_descriptors(&ours, &[read.as_fd(); 5]).unwrap();
-        (&ours).write_all(&[1, 0, 2, 0, 0, 0, b'h', b'i']).unwrap();
+        let [low, high] = VERSION.to_le_bytes();
+        (&ours)
+            .write_all(&[low, high, 2, 0, 0, 0, b'h', b'i'])
+            .unwrap();
         let mut channel = Channel {
             socket: theirs,
             frame: Vec::new(),

@@ -24,6 +24,7 @@ use std::sync::OnceLock;
 use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_shutdown};
 
 use super::{Containment, Invocation, Role};
+use crate::guard::protocol::Identity;
 
 pub use host::Host;
 pub use start::{Control, Input, Output, start_guard};
@@ -81,6 +82,16 @@ pub fn is_alive(pid: u32) -> bool {
 /// Whether a directory can be made the working directory: known only when it is tried.
 pub fn can_enter(_: &Path) -> std::io::Result<()> {
     Ok(())
+}
+
+/// Whether a path is a file. What may be run is known only when it is tried.
+pub fn is_executable(path: &Path) -> std::io::Result<bool> {
+    Ok(std::fs::metadata(path)?.is_file())
+}
+
+/// Here no number stays with a file for sure, so none is given.
+pub fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
+    std::fs::metadata(path).map(|_| None)
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.

@@ -15,6 +15,7 @@ mod lifecycle;
 mod names;
 mod output;
 mod real;
+mod secure;
 mod stdin;
 mod tidy;
 mod wire;

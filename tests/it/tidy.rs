@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// From the top down: a module may use what stands below it, never what stands above.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["cli"],
     &["doctor"],
     &["mcp"],
     &["supervisor"],
     &["process"],
     &["output", "config"],
+    &["policy"],
     &["guard"],
     &["guard/protocol"],
     &["platform"],
@@ -27,6 +28,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
         "tokio",
         &[
             "guard",
+            "policy",
             "output",
             "config",
             "process/command",
@@ -38,6 +40,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
         "serde_json",
         &[
             "guard",
+            "policy",
             "output",
             "config",
             "process",
