@@ -82,6 +82,9 @@ fn serve() -> ExitCode {
         }
     };
     log_to_stderr(&config);
+    for warning in config.policy.warnings() {
+        tracing::warn!("{warning}");
+    }
     if std::io::stdin().is_terminal() {
         complain(
             "this is an MCP server, which an agent starts and talks to over stdin and stdout. To add it, run for \
@@ -165,7 +168,7 @@ Environment variables, all optional:
     for variable in &VARIABLES {
         let _ = writeln!(
             text,
-            "  {:<24} {} (default {})",
+            "  {:<28} {} (default {})",
             variable.name,
             variable.meaning,
             variable.shown_default()

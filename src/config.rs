@@ -1,5 +1,7 @@
 //! The settings, read once at the start from `SIDECAR_*` environment variables.
 
+mod protection;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use crate::audit::{Audit, FILE};
+use crate::policy::Settings;
 
 /// All settings, valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub struct Config {
     pub max_output_size: Option<u64>,
     /// Where it is written down what was started, how it ended and what was refused.
     pub audit: Option<Audit>,
+    /// What may be started.
+    pub policy: Settings,
     /// What is told on stderr.
     pub log: LevelFilter,
 }
@@ -70,7 +75,7 @@ impl Variable {
 }
 
 /// Every variable that is read, in the order of the documentation.
-pub const VARIABLES: [Variable; 7] = [
+pub const VARIABLES: [Variable; 11] = [
     Variable {
         name: MAX_PROCESSES,
         default: "10",
@@ -97,6 +102,26 @@ pub const VARIABLES: [Variable; 7] = [
         meaning: "bytes that one output may return; 0 = no limit",
     },
     Variable {
+        name: protection::EXECUTABLES,
+        default: "",
+        meaning: "programs that may run, comma-separated; turns secure mode on",
+    },
+    Variable {
+        name: protection::COMMANDS,
+        default: "",
+        meaning: "commands that may run, with * for a word; turns secure mode on",
+    },
+    Variable {
+        name: protection::DIRS,
+        default: "",
+        meaning: "directories in which everything runs",
+    },
+    Variable {
+        name: protection::PATTERNS,
+        default: "",
+        meaning: "regular expressions that no command may match",
+    },
+    Variable {
         name: AUDIT_LOG,
         default: "",
         meaning: "directory of the audit log; true = ./, temp = that of the system",
@@ -115,10 +140,6 @@ const CLEANUP_AFTER: &str = "SIDECAR_CLEANUP_AFTER";
 const MAX_OUTPUT_SIZE: &str = "SIDECAR_MAX_OUTPUT_SIZE";
 const AUDIT_LOG: &str = "SIDECAR_AUDIT_LOG";
 const LOG: &str = "SIDECAR_LOG";
-
-/// Settings that promise protection. This version does not provide it, so it must not start as
-/// if it did.
-const UNPROTECTED: [&str; 2] = ["SIDECAR_ALLOWED_EXECUTABLES", "SIDECAR_BLOCKED_PATTERNS"];
 
 /// A buffer beyond this is a slip of the finger.
 const LARGEST_BUFFER: u64 = 1 << 36;
@@ -144,15 +165,10 @@ impl Config {
                 .map(Duration::from_secs),
             max_output_size: Some(reader.number(MAX_OUTPUT_SIZE, 0, 0..=u64::MAX))
                 .filter(|bytes| *bytes > 0),
+            policy: protection::read(&mut reader),
             audit: reader.audit(AUDIT_LOG),
             log: reader.level(LOG),
         };
-        for name in UNPROTECTED {
-            if let Some(value) = reader.value(name) {
-                let allowed = "this version has no secure mode and blocks nothing";
-                reader.problem(name, value, allowed.into());
-            }
-        }
         if reader.problems.is_empty() {
             Ok(config)
         } else {
@@ -269,13 +285,14 @@ mod tests {
         assert_eq!(config.kill_timeout, Duration::from_secs(5));
         assert_eq!(config.cleanup_after, Some(Duration::from_mins(30)));
         assert_eq!(config.max_output_size, None);
+        assert_eq!(config.policy, Settings::default());
         assert_eq!(config.log, LevelFilter::WARN);
     }
 
     #[test]
     fn an_empty_value_counts_as_unset() {
         assert_eq!(
-            read(&[(MAX_PROCESSES, ""), (LOG, ""), (UNPROTECTED[0], "")]),
+            read(&[(MAX_PROCESSES, ""), (LOG, ""), (AUDIT_LOG, "")]),
             read(&[])
         );
     }
@@ -324,13 +341,6 @@ mod tests {
             problems.len() == 1 && problems[0].contains("a\\nb") && !problems[0].contains('\n'),
             "{problems:?}"
         );
-    }
-
-    #[test]
-    fn protection_that_does_not_exist_is_not_promised() {
-        for name in UNPROTECTED {
-            assert_eq!(read(&[(name, " , ")]).unwrap_err().len(), 1, "{name}");
-        }
     }
 
     #[test]

@@ -58,9 +58,12 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
                 .join("\n  ")
         })
     })?;
-    if config.is_some() {
+    if let Some(config) = &config {
         life(&mut report, program)?;
         death(&mut report, program)?;
+        if config.policy.is_secure() {
+            refusal(&mut report, program)?;
+        }
     }
     let passed = !report.failed;
 
@@ -72,9 +75,12 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
         let value = value.to_string_lossy().escape_debug().to_string();
         writeln!(
             out,
-            "  {:<24} {value:<10} ({from}; {})",
+            "  {:<28} {value:<10} ({from}; {})",
             variable.name, variable.meaning
         )?;
+    }
+    for warning in config.iter().flat_map(|config| config.policy.warnings()) {
+        writeln!(out, "  warning: {warning}")?;
     }
     snippets::write(out, program)?;
     writeln!(
@@ -92,7 +98,7 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
 /// One process from its start to its end.
 fn life(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()> {
     let Some(mut client) = report.check("server starts", || {
-        Client::start(program, |_| ()).map_err(display)
+        Client::start(program, unprotected).map_err(display)
     })?
     else {
         return Ok(());
@@ -151,8 +157,34 @@ fn death(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()>
     Ok(())
 }
 
+/// A server that allows only some commands refuses others.
+fn refusal(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()> {
+    report.check("secure mode refuses what is not allowed", || {
+        let mut client = Client::start(program, |_| ()).map_err(display)?;
+        client.initialize()?;
+        match client.call("start", &json!({ "command": ECHO })) {
+            Err(sentence) if sentence.contains("refused") => Ok(()),
+            answer => Err(format!("a command for a shell was not refused: {answer:?}")),
+        }
+    })?;
+    Ok(())
+}
+
+/// The checks run commands of their own, which nobody has to allow.
+fn unprotected(command: &mut Command) {
+    for variable in &VARIABLES {
+        if ["_ALLOWED_", "_BLOCKED_"]
+            .iter()
+            .any(|part| variable.name.contains(part))
+        {
+            command.env_remove(variable.name);
+        }
+    }
+}
+
 /// However little output a user wants to see, the checks need to see what they wait for.
 fn usual(command: &mut Command) {
+    unprotected(command);
     command
         .env_remove("SIDECAR_BUFFER_SIZE")
         .env_remove("SIDECAR_MAX_OUTPUT_SIZE");

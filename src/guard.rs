@@ -19,8 +19,8 @@ mod record;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::platform::{Event, Host};
-use protocol::{FromGuard, Spec, ToGuard};
+use crate::platform::{self, Event, Host};
+use protocol::{FromGuard, Pin, Spec, ToGuard};
 use record::Record;
 
 /// After so long a forced end is reported as stuck, and tried less often.
@@ -53,6 +53,12 @@ fn keep(mut host: Host) -> std::io::Result<()> {
     let body = host.receive()?;
     let spec = Spec::decode(&body).ok_or(std::io::ErrorKind::InvalidData)?;
     let mut record = Record::begin(&spec, &mut host)?;
+    // The last thing before the spawn: whoever swaps a file has only this moment.
+    if let Some(pin) = spec.pins.iter().position(|pin| !holds(pin)) {
+        record.unborn(&mut host);
+        host.tell(FromGuard::Changed(u32::try_from(pin).unwrap_or(u32::MAX)).encode());
+        return Ok(());
+    }
     match host.spawn(&spec) {
         Ok(pid) => {
             record.born();
@@ -90,6 +96,10 @@ fn keep(mut host: Host) -> std::io::Result<()> {
         }
         ending.proceed(&mut host, Instant::now());
     }
+}
+
+fn holds(pin: &Pin) -> bool {
+    platform::identity(pin.path.as_ref()).is_ok_and(|found| found == Some(pin.identity))
 }
 
 impl Ending {

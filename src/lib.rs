@@ -19,12 +19,13 @@
 //! - [`process`]: one task that owns one process: its streams, its input, its life.
 //! - [`output`]: bounded raw bytes, made readable when somebody looks.
 //! - [`config`]: the settings.
+//! - [`policy`]: what may be started.
 //! - [`guard`]: the second role, and the messages between the two.
 //! - [`audit`]: what is written down of it; [`time`]: how times look.
 //! - [`platform`]: all that an operating system must provide; the only `unsafe`.
 //!
 //! Invariants, checked by `tests/it/tidy.rs`: rmcp only in `mcp`; tokio in none of `audit`,
-//! `guard`, `output`, `config`, `process::command`, `process::state`; nothing points up.
+//! `guard`, `policy`, `output`, `config`, `process::command`, `process::state`; nothing points up.
 
 pub mod audit;
 pub mod cli;
@@ -34,6 +35,7 @@ pub mod guard;
 pub mod mcp;
 pub mod output;
 pub mod platform;
+pub mod policy;
 pub mod process;
 pub mod supervisor;
 pub mod time;

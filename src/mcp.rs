@@ -34,6 +34,7 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::platform;
+use crate::policy::Policy;
 use crate::supervisor::{Limits, Supervisor};
 use args::{Args, Wrong};
 use transport::{Wire, WireState};
@@ -63,7 +64,8 @@ pub async fn serve(config: &Config) -> io::Result<()> {
         kill_timeout: config.kill_timeout,
         cleanup_after: config.cleanup_after,
     };
-    let supervisor = Arc::new(Supervisor::new(limits, config.audit.clone()));
+    let policy = Policy::here(config.policy.clone());
+    let supervisor = Arc::new(Supervisor::new(limits, policy, config.audit.clone()));
     let (closing, closed) = watch::channel(Closing::No);
     let (transport, wire, writer) = transport::open(platform::stdin()?, platform::stdout()?);
     let sidecar = Sidecar {

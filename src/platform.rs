@@ -11,6 +11,7 @@
 //! - [`is_alive`]: whether a process of this id exists.
 //! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
 //! - [`open_log`], [`overwrite`], [`not_a_log`]: a file that several processes append to.
+//! - [`identity`]: which file or directory is at a path now, where the system can tell.
 //!
 //! For the server (on tokio):
 //! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
@@ -24,6 +25,7 @@
 //! - [`host_gone`]: completes when the host is gone although the client's end is still open.
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
+//! - [`is_executable`]: whether a path is a file that may be run.
 //!
 //! For the self-test (Linux and macOS):
 //! - `lab`: trees of every kind, ways to end them, and what is left.
@@ -69,15 +71,15 @@ use crate::guard::protocol::{Exit, FRAME};
 pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, is_alive,
-    look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell,
-    shortage, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
+    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
+    prepare, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, is_alive,
-    look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite, prepare, role, shell,
-    shortage, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
+    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
+    prepare, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 
 pub use system::{CONTAINMENT, Host, INEXACT, end_strays, host_gone, tree_size};

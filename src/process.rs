@@ -15,6 +15,7 @@ mod frames;
 pub mod input;
 pub mod state;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +29,7 @@ use crate::audit::{Audit, Record};
 use crate::guard::protocol::{Exit, FromGuard, ToGuard};
 use crate::output::{Output, Request, Stream, View};
 use crate::platform::{self, Containment};
+use crate::policy::Permit;
 use command::Command;
 use frames::{Frames, end_record, unrecorded};
 use input::{InputError, Queue, Reply};
@@ -67,6 +69,11 @@ pub enum StartError {
     /// The guard could not run the command.
     #[error("it could not be run: {0}{advice}", advice = advice(.0))]
     Spawn(io::Error),
+    /// What was allowed is not there any more.
+    #[error(
+        "{0:?} was replaced by another file after it was checked; start it again if that was meant"
+    )]
+    Changed(OsString),
     /// The system takes only so much with a command.
     #[error(
         "argument list too long: command and env are larger than the system takes; pass large data through a file"
@@ -91,22 +98,26 @@ enum Message {
 }
 
 impl Process {
-    /// Starts a guard that runs the command, and a task that listens to both.
+    /// Starts a guard that runs the command as it is permitted, and a task that listens to both.
     pub async fn start(
         id: String,
         name: String,
         command: Command,
+        permit: &Permit,
         buffer_size: usize,
         kill_timeout: Duration,
         audit: Option<&Audit>,
     ) -> Result<Self, StartError> {
         let record = audit.map(|audit| audit.record(&id));
         let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
-        let spec = command.spec(kill_timeout, record.as_ref()).encode();
+        let spec = command.spec(permit, kill_timeout, record.as_ref()).encode();
         // A guard that is gone already is missed right below.
         let _ = ends.control.write_all(&spec).await;
         let mut frames = Frames::default();
-        let (pid, containment) = match frames.birth(&ends.control, record.as_ref()).await {
+        let (pid, containment) = match frames
+            .birth(&ends.control, record.as_ref(), permit.pins())
+            .await
+        {
             Ok(born) => born,
             Err(error) => {
                 if matches!(error, StartError::GuardLost) {
@@ -284,7 +295,12 @@ impl Task {
                 self.life.send_modify(|life| life.stuck = stuck);
             }
             Some(FromGuard::Unrecorded(number)) => unrecorded(self.record.as_ref(), number),
-            Some(FromGuard::Spawned { .. } | FromGuard::Failed(_) | FromGuard::Recorded) => {}
+            Some(
+                FromGuard::Spawned { .. }
+                | FromGuard::Failed(_)
+                | FromGuard::Changed(_)
+                | FromGuard::Recorded,
+            ) => {}
             None => {
                 // The guard was killed, and its leader with it. What it kept is ours to end, and
                 // what it did not write is ours to write.

@@ -16,9 +16,10 @@ use tokio::sync::watch;
 
 use crate::audit::Audit;
 use crate::platform;
-use crate::process::Process;
+use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
 use crate::process::state::{Life, State};
+use crate::process::{Process, StartError};
 use error::{LONGEST_NAME, MOST_NAMED, called, short};
 
 pub use error::Error;
@@ -49,6 +50,7 @@ pub struct Started {
 #[derive(Debug)]
 pub struct Supervisor {
     limits: Limits,
+    policy: Policy,
     audit: Option<Audit>,
     registry: Mutex<Registry>,
 }
@@ -88,10 +90,12 @@ impl Entry {
 }
 
 impl Supervisor {
-    /// Of a server with these limits, and this log if any.
-    pub fn new(limits: Limits, audit: Option<Audit>) -> Self {
+    /// Of a server with these limits, which starts only what this policy permits and writes it
+    /// down in this log, if any.
+    pub fn new(limits: Limits, policy: Policy, audit: Option<Audit>) -> Self {
         Self {
             limits,
+            policy,
             audit,
             registry: Mutex::default(),
         }
@@ -100,6 +104,7 @@ impl Supervisor {
     /// Starts a command, or finds the living process that is the same.
     pub async fn start(&self, name: Option<String>, command: Command) -> Result<Started, Error> {
         check(name.as_deref(), &command)?;
+        let permit = self.permit(&command)?;
         let (id, name, _place) = loop {
             match self.take_place(name.as_deref(), &command)? {
                 Taken::Place(id, name, place) => break (id, name, place),
@@ -120,8 +125,16 @@ impl Supervisor {
             ..
         } = self.limits;
         let audit = self.audit.as_ref();
-        let started =
-            Process::start(id.clone(), name, command, buffer_size, kill_timeout, audit).await;
+        let started = Process::start(
+            id.clone(),
+            name,
+            command,
+            &permit,
+            buffer_size,
+            kill_timeout,
+            audit,
+        )
+        .await;
         let mut registry = self.registry();
         let Some(at) = registry.entries.iter().position(|entry| entry.id == id) else {
             unreachable!("a place is given back only here");
@@ -140,17 +153,12 @@ impl Supervisor {
             }
             Err(error) => {
                 registry.entries.remove(at);
+                drop(registry);
+                if let StartError::Changed(_) = error {
+                    self.blocked(&line, &error.to_string());
+                }
                 Err(Error::Start { line, error })
             }
-        }
-    }
-
-    /// Writes down that a command was refused. It stays refused where that fails.
-    pub fn blocked(&self, command: &str, reason: &str) {
-        if let Some(audit) = &self.audit
-            && let Err(error) = audit.blocked(command, reason)
-        {
-            tracing::warn!(%error, "the audit log cannot be written: it lacks a refusal");
         }
     }
 
@@ -238,6 +246,32 @@ impl Supervisor {
             for mut start in starting {
                 let _ = start.changed().await;
             }
+        }
+    }
+
+    /// The one gate: without what it gives, no process can be made.
+    fn permit(&self, command: &Command) -> Result<Permit, Error> {
+        let cwd = command.cwd.as_deref().map(Path::to_string_lossy);
+        let request = Request {
+            line: &command.line,
+            cwd: cwd.as_deref(),
+            env: &command.env,
+        };
+        self.policy.check(&request).map_err(|refusal| {
+            self.blocked(&command.line, &refusal.reason);
+            Error::Refused {
+                line: command.label(),
+                refusal,
+            }
+        })
+    }
+
+    /// Writes down that a command was refused. It stays refused where that fails.
+    fn blocked(&self, command: &str, reason: &str) {
+        if let Some(audit) = &self.audit
+            && let Err(error) = audit.blocked(command, reason)
+        {
+            tracing::warn!(%error, "the audit log cannot be written: it lacks a refusal");
         }
     }
 
@@ -399,6 +433,7 @@ fn is_id(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Settings;
 
     #[test]
     fn a_refusal_is_written_down_and_a_log_in_the_way_of_it_changes_nothing() {
@@ -409,9 +444,10 @@ mod tests {
             kill_timeout: Duration::ZERO,
             cleanup_after: None,
         };
-        Supervisor::new(limits, None).blocked("rm", "not allowed");
+        let supervisor = |audit| Supervisor::new(limits, Policy::here(Settings::default()), audit);
+        supervisor(None).blocked("rm", "not allowed");
         let audit = Audit::open(dir.path()).unwrap();
-        let supervisor = Supervisor::new(limits, Some(audit.clone()));
+        let supervisor = supervisor(Some(audit.clone()));
         supervisor.blocked("rm -rf /", "not allowed");
         let text = std::fs::read_to_string(audit.path()).unwrap();
         let event = r#""event":"blocked","command":"rm -rf /","reason":"not allowed"}"#;

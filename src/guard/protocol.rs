@@ -29,6 +29,8 @@ pub struct Spec {
     pub grace: Duration,
     /// The program, already looked up.
     pub program: OsString,
+    /// The program's own name, as it will see it; none is the program as it is. Unix only.
+    pub argv0: Option<OsString>,
     /// Its arguments, without the program's own name.
     pub args: Vec<OsString>,
     /// Whether the last argument goes onto a Windows command line as it is, unquoted.
@@ -39,6 +41,8 @@ pub struct Spec {
     pub env: Vec<(OsString, Option<OsString>)>,
     /// What to write down of it; none is nothing.
     pub audited: Option<Audited>,
+    /// What must still be what it was when the server looked. Otherwise nothing runs.
+    pub pins: Vec<Pin>,
 }
 
 /// What a guard needs for the two lines of its process in the audit log.
@@ -50,6 +54,24 @@ pub struct Audited {
     pub id: String,
     /// The command as the caller gave it.
     pub command: String,
+}
+
+/// Which file or directory something is, for as long as it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The file system.
+    pub device: u64,
+    /// The number in it.
+    pub inode: u64,
+}
+
+/// A path, and what was found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// Where.
+    pub path: OsString,
+    /// What.
+    pub identity: Identity,
 }
 
 /// How a leader ended.
@@ -83,6 +105,8 @@ pub enum FromGuard {
     },
     /// Nothing runs: the operating system's error number.
     Failed(i32),
+    /// Nothing runs: what this pin says, counted from nought, holds no longer.
+    Changed(u32),
     /// The leader has ended. Its tree may live on.
     Exited(Exit),
     /// The tree is empty. Nothing follows this.
@@ -120,6 +144,8 @@ impl Spec {
         );
         put_text(&mut body, &self.program);
         put_text(&mut body, &self.cwd.clone().unwrap_or_default());
+        body.push(u8::from(self.argv0.is_some()));
+        put_text(&mut body, &self.argv0.clone().unwrap_or_default());
         put_count(&mut body, self.args.len());
         for arg in &self.args {
             put_text(&mut body, arg);
@@ -129,6 +155,12 @@ impl Spec {
             put_text(&mut body, key);
             body.push(u8::from(value.is_some()));
             put_text(&mut body, &value.clone().unwrap_or_default());
+        }
+        put_count(&mut body, self.pins.len());
+        for Pin { path, identity } in &self.pins {
+            put_text(&mut body, path);
+            put(&mut body, &identity.device.to_le_bytes());
+            put(&mut body, &identity.inode.to_le_bytes());
         }
         body.push(u8::from(self.audited.is_some()));
         if let Some(Audited { log, id, command }) = &self.audited {
@@ -158,6 +190,8 @@ impl Spec {
         let [verbatim, has_cwd] = *take(&mut rest, 2)?.first_chunk::<2>()?;
         let program = take_text(&mut rest)?;
         let cwd = take_text(&mut rest)?;
+        let has_argv0 = take(&mut rest, 1)? == [1];
+        let argv0 = take_text(&mut rest)?;
         let args = (0..take_u32(&mut rest)?)
             .map(|_| take_text(&mut rest))
             .collect::<Option<Vec<_>>>()?;
@@ -167,6 +201,17 @@ impl Spec {
                 let set = take(&mut rest, 1)? == [1];
                 let value = take_text(&mut rest)?;
                 Some((key, set.then_some(value)))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        let pins = (0..take_u32(&mut rest)?)
+            .map(|_| {
+                Some(Pin {
+                    path: take_text(&mut rest)?,
+                    identity: Identity {
+                        device: take_u64(&mut rest)?,
+                        inode: take_u64(&mut rest)?,
+                    },
+                })
             })
             .collect::<Option<Vec<_>>>()?;
         let cwd = (has_cwd == 1).then_some(cwd);
@@ -181,11 +226,13 @@ impl Spec {
         rest.is_empty().then_some(Self {
             grace,
             program,
+            argv0: has_argv0.then_some(argv0),
             args,
             verbatim: verbatim == 1,
             cwd,
             env,
             audited,
+            pins,
         })
     }
 }
@@ -199,6 +246,7 @@ impl FromGuard {
                 frame(b'P', kind, pid.cast_signed())
             }
             Self::Failed(errno) => frame(b'E', 0, errno),
+            Self::Changed(pin) => frame(b'C', 0, pin.cast_signed()),
             Self::Exited(Exit::Code(code)) => frame(b'X', 0, code),
             Self::Exited(Exit::Signal(signal)) => frame(b'X', 1, signal),
             Self::Gone { forced } => frame(b'G', u8::from(forced), 0),
@@ -221,6 +269,7 @@ impl FromGuard {
                 },
             },
             (b'E', 0) => Self::Failed(value),
+            (b'C', 0) => Self::Changed(value.cast_unsigned()),
             (b'X', 0) => Self::Exited(Exit::Code(value)),
             (b'X', 1) => Self::Exited(Exit::Signal(value)),
             (b'G', forced @ (0 | 1)) => Self::Gone {
@@ -294,6 +343,10 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*take(rest, 4)?.first_chunk::<4>()?))
 }
 
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*take(rest, 8)?.first_chunk::<8>()?))
+}
+
 fn take_text(rest: &mut &[u8]) -> Option<OsString> {
     take_bytes(rest).map(os_from_bytes)
 }
@@ -315,6 +368,7 @@ mod tests {
         Spec {
             grace: Duration::from_millis(5001),
             program: "/bin/sh".into(),
+            argv0: Some("sh".into()),
             args: vec!["-c".into(), "echo ☃; exit 3".into(), "".into()],
             verbatim: false,
             cwd: Some("/tmp".into()),
@@ -328,6 +382,13 @@ mod tests {
                 id: "sc-a1b2c3".into(),
                 command: "echo ☃; exit 3".into(),
             }),
+            pins: vec![Pin {
+                path: "/bin/sh".into(),
+                identity: Identity {
+                    device: u64::MAX,
+                    inode: 7,
+                },
+            }],
         }
     }
 
@@ -338,8 +399,10 @@ mod tests {
             Spec {
                 cwd: None,
                 verbatim: true,
+                argv0: None,
                 args: vec![],
                 audited: None,
+                pins: vec![],
                 ..spec()
             },
         ] {
@@ -378,6 +441,7 @@ mod tests {
                 containment: Containment::Group,
             },
             FromGuard::Failed(7),
+            FromGuard::Changed(1),
             FromGuard::Exited(Exit::Code(-1)),
             FromGuard::Exited(Exit::Signal(9)),
             FromGuard::Gone { forced: true },

@@ -10,6 +10,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use rustix::process::{Resource, Rlimit, Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{GuardEnds, Invocation, Role, system};
-use crate::guard::protocol::Spec;
+use crate::guard::protocol::{Identity, Spec};
 
 pub(super) use channel::Channel;
 use channel::send_descriptors;
@@ -53,9 +54,13 @@ pub fn prepare() {
     if let Some(program) = std::env::current_exe().ok().or_else(system::started_as) {
         let _ = PROGRAM.set(program);
     }
-    // An ignored SIGCHLD is inherited, and then no child can be waited for.
-    // SAFETY: sets a disposition and touches no memory.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // An ignored SIGCHLD is inherited, and then no child can be waited for. A log that may not grow
+    // is an error to deal with, not an end; what is started gets the default again.
+    // SAFETY: sets dispositions and touches no memory.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
     unblock_signals();
 }
 
@@ -93,6 +98,21 @@ pub fn directory(path: &Path) -> PathBuf {
     std::fs::canonicalize(path)
         .or_else(|_| std::path::absolute(path))
         .unwrap_or_else(|_| path.into())
+}
+
+/// Whether a path is a file that this user may run.
+pub fn is_executable(path: &Path) -> io::Result<bool> {
+    let is_file = std::fs::metadata(path)?.is_file();
+    Ok(is_file && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+/// Which file or directory is at a path now.
+pub fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    let found = std::fs::metadata(path)?;
+    Ok(Some(Identity {
+        device: found.dev(),
+        inode: found.ino(),
+    }))
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.
@@ -158,7 +178,7 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
         .stderr(Stdio::null())
         .spawn()?;
     remember_guard(guard.id());
-    send_descriptors(
+    let sent = send_descriptors(
         &ours,
         &[
             leader_in.as_fd(),
@@ -168,7 +188,12 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
             stderr.as_fd(),
         ],
         DESCRIPTORS.get().copied().flatten(),
-    )?;
+    );
+    // A guard that is gone already is missed when it says nothing.
+    sent.or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
+        _ => Err(error),
+    })?;
     ours.set_nonblocking(true)?;
     Ok(GuardEnds {
         control: Control::from_std(ours)?,
@@ -263,6 +288,9 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
         .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr);
+    if let Some(argv0) = &spec.argv0 {
+        command.arg0(argv0);
+    }
     if let Some(cwd) = &spec.cwd {
         command.current_dir(cwd);
     }

@@ -29,6 +29,7 @@ use windows_sys::Win32::Foundation::{
 };
 
 use super::{Containment, Invocation, Role};
+use crate::guard::protocol::Identity;
 
 pub use host::Host;
 pub use log::{open_log, overwrite};
@@ -95,6 +96,16 @@ pub fn can_enter(_: &Path) -> std::io::Result<()> {
 /// Where a process runs that is to run there: absolute, in the form that people write.
 pub fn directory(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// Whether a path is a file. What may be run is known only when it is tried.
+pub fn is_executable(path: &Path) -> std::io::Result<bool> {
+    Ok(std::fs::metadata(path)?.is_file())
+}
+
+/// Here no number stays with a file for sure, so none is given.
+pub fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
+    std::fs::metadata(path).map(|_| None)
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::audit::Record;
 use crate::guard::protocol::{Audited, Spec};
-use crate::platform;
+use crate::platform::{self, Invocation};
+use crate::policy::Permit;
 
 /// What a process is made of. Two of them are the same process to a user when they are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,20 +23,31 @@ pub struct Command {
 }
 
 impl Command {
-    /// What a guard is told to run, and to write down.
-    pub fn spec(&self, grace: Duration, record: Option<&Record>) -> Spec {
-        let shell = platform::shell(&self.line);
+    /// What a guard is told to run: what the permit says, and where it says nothing, the line for
+    /// the shell. And what to write down of it.
+    pub fn spec(&self, permit: &Permit, grace: Duration, record: Option<&Record>) -> Spec {
+        let invocation = match permit.program() {
+            None => platform::shell(&self.line),
+            Some(program) => Invocation {
+                program: (&program.path).into(),
+                args: program.args.iter().map(Into::into).collect(),
+                verbatim: false,
+            },
+        };
+        let cwd = permit.directory().or(self.cwd.as_ref());
         Spec {
             grace,
-            program: shell.program,
-            args: shell.args,
-            verbatim: shell.verbatim,
-            cwd: self.cwd.clone().map(PathBuf::into_os_string),
+            program: invocation.program,
+            argv0: permit.program().map(|program| (&program.argv0).into()),
+            args: invocation.args,
+            verbatim: invocation.verbatim,
+            cwd: cwd.cloned().map(PathBuf::into_os_string),
             env: self
                 .env
                 .iter()
                 .map(|(key, value)| (key.into(), value.as_ref().map(Into::into)))
                 .collect(),
+            pins: permit.pins().to_vec(),
             audited: record.map(|record| Audited {
                 log: record.audit().path().into(),
                 id: record.id().into(),
@@ -55,6 +67,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{Policy, Request, Settings};
 
     fn command(line: &str) -> Command {
         Command {
@@ -62,6 +75,15 @@ mod tests {
             cwd: None,
             env: BTreeMap::new(),
         }
+    }
+
+    fn permit(command: &Command) -> Permit {
+        let request = Request {
+            line: &command.line,
+            cwd: None,
+            env: &command.env,
+        };
+        Policy::here(Settings::default()).check(&request).unwrap()
     }
 
     #[test]
@@ -75,7 +97,7 @@ mod tests {
         let mut command = command("env");
         command.env.insert("GONE".into(), None);
         command.env.insert("EMPTY".into(), Some(String::new()));
-        let spec = command.spec(Duration::ZERO, None);
+        let spec = command.spec(&permit(&command), Duration::ZERO, None);
         assert_eq!(
             spec.env,
             [("EMPTY".into(), Some("".into())), ("GONE".into(), None)]

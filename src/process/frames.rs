@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::StartError;
 use crate::audit::{self, Record};
-use crate::guard::protocol::{Exit, FRAME, FromGuard};
+use crate::guard::protocol::{Exit, FRAME, FromGuard, Pin};
 use crate::platform::{self, Containment};
 
 /// Frames from a guard, put together from whatever pieces they come in.
@@ -41,6 +41,7 @@ impl Frames {
         &mut self,
         control: &platform::Control,
         record: Option<&Record>,
+        pins: &[Pin],
     ) -> Result<(u32, Containment), StartError> {
         let mut recorded = false;
         loop {
@@ -52,6 +53,11 @@ impl Frames {
                         io::ErrorKind::ArgumentListTooLong => StartError::TooLarge,
                         _ => StartError::Spawn(error),
                     });
+                }
+                Some(FromGuard::Changed(pin)) => {
+                    let pin = pins.get(pin as usize);
+                    let path = pin.map(|pin| pin.path.clone()).unwrap_or_default();
+                    return Err(StartError::Changed(path));
                 }
                 Some(FromGuard::Recorded) => recorded = true,
                 Some(FromGuard::Unrecorded(number)) if recorded => unrecorded(record, number),
@@ -118,7 +124,7 @@ mod tests {
         control.set_nonblocking(true).unwrap();
         let control = platform::Control::from_std(control).unwrap();
         let record = audit.record("sc-a1b2c3");
-        let born = Frames::default().birth(&control, Some(&record)).await;
+        let born = Frames::default().birth(&control, Some(&record), &[]).await;
         (born, std::fs::read_to_string(audit.path()).unwrap())
     }
 

@@ -1,5 +1,6 @@
 //! What cannot be done, in sentences that a model can act on.
 
+use crate::policy::Refusal;
 use crate::process::input::InputError;
 use crate::process::{Process, StartError};
 use crate::time::Uptime;
@@ -46,6 +47,14 @@ pub enum Error {
         limit: usize,
         /// Who is alive.
         alive: String,
+    },
+    /// The configuration does not allow it. The refusal's `reason` stands for itself in a log.
+    #[error("{line:?} was refused: {refusal}. Nothing was started")]
+    Refused {
+        /// What was to run.
+        line: String,
+        /// Which rule it broke, and how.
+        refusal: Refusal,
     },
     /// It did not start.
     #[error("{line:?} was not started: {error}")]

@@ -20,6 +20,7 @@ mod names;
 mod output;
 mod real;
 mod scarcity;
+mod secure;
 mod soak;
 mod stdin;
 mod tidy;

@@ -216,6 +216,25 @@ fn a_log_that_cannot_be_written_stops_nobody() {
     }
 }
 
+#[test]
+fn a_log_that_may_not_grow_stops_nobody() {
+    // A shell that redirects says nothing of this limit; the file is full at once.
+    let wrapper = "exec \"$0\" 2>>log";
+    let mut sidecar = Sidecar::under(
+        &["prlimit", "--fsize=0:0", "sh", "-c", wrapper],
+        &[("SIDECAR_LOG", "debug")],
+    );
+    let id = sidecar.start("exec sleep 300");
+    // This is something to log.
+    let guard = sidecar.guard(&id);
+    signal(guard, "KILL");
+    sidecar.state(&id, "failed");
+    lives_a_whole_life(&mut sidecar);
+    // What is started gets the signal as ever.
+    let id = sidecar.start("exec head -c 10 /dev/zero >grown");
+    assert_eq!(sidecar.state(&id, "failed")["exitCode"], -1);
+}
+
 /// Starts a server, leaks the other end of its input to a program of its own, and waits.
 const LEAKING_HOST: &str = "
 import os, socket, subprocess, sys

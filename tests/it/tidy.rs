@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// From the top down: a module may use what stands below it, never what stands above.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 12] = [
     &["cli"],
     &["doctor"],
     &["mcp"],
     &["supervisor"],
     &["process"],
     &["output", "config"],
+    &["policy"],
     &["guard"],
     &["audit"],
     &["guard/protocol"],
@@ -30,6 +31,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
         &[
             "audit",
             "guard",
+            "policy",
             "output",
             "config",
             "process/command",
@@ -42,6 +44,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
         &[
             "audit",
             "guard",
+            "policy",
             "output",
             "config",
             "process",

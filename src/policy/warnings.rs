@@ -1,0 +1,172 @@
+//! Entries of an allowlist that allow more than they seem to.
+//!
+//! The lists are what is common, for a hint to the operator; nothing is decided by them.
+
+use super::{Flavour, Settings};
+
+#[rustfmt::skip]
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "busybox", "toybox",
+    "cmd", "powershell", "pwsh", "nu", "elvish", "xonsh",
+];
+
+#[rustfmt::skip]
+const WRAPPERS: &[&str] = &[
+    "env", "xargs", "parallel", "find", "fd", "timeout", "nice", "ionice", "nohup", "setsid",
+    "stdbuf", "sudo", "doas", "su", "runuser", "watch", "time", "strace", "ltrace", "gdb", "lldb",
+    "script", "expect", "entr", "flock", "chroot", "unshare", "nsenter", "systemd-run", "taskset",
+    "setpriv", "start-stop-daemon", "tmux", "screen", "ssh", "socat", "docker", "podman",
+    "kubectl", "nodemon", "concurrently", "dotenv", "direnv", "mise", "asdf", "command", "exec",
+    "rundll32", "wsl", "forfiles", "start", "coreutils",
+];
+
+#[rustfmt::skip]
+const INTERPRETERS: &[&str] = &[
+    "python", "pypy", "node", "nodejs", "deno", "bun", "ruby", "irb", "perl", "php", "lua",
+    "luajit", "tclsh", "wish", "r", "rscript", "julia", "java", "jshell", "kotlin", "scala",
+    "groovy", "dotnet", "awk", "gawk", "mawk", "nawk", "ipython", "jupyter", "ts-node", "tsx",
+    "erl", "elixir", "iex", "ghci", "runghc", "ocaml", "guile", "racket", "sbcl", "clojure",
+    "osascript", "wscript", "cscript", "mshta",
+];
+
+#[rustfmt::skip]
+const RUNNERS: &[&str] = &[
+    "npm", "npx", "pnpm", "pnpx", "yarn", "corepack", "make", "gmake", "cmake", "ninja", "meson",
+    "bazel", "just", "task", "cargo", "go", "rake", "bundle", "gem", "pip", "pipx", "uv", "uvx",
+    "poetry", "pdm", "hatch", "tox", "nox", "pytest", "invoke", "mvn", "gradle", "ant", "sbt",
+    "mix", "composer", "swift", "zig", "msbuild", "jest", "vitest", "vite", "webpack", "gulp",
+    "grunt", "flask", "gunicorn", "uvicorn", "celery", "rails", "turbo", "nx", "lerna", "foreman",
+];
+
+#[rustfmt::skip]
+const HELPERS: &[&str] = &[
+    "git", "hg", "svn", "tar", "rsync", "scp", "sftp", "zip", "sed", "vi", "vim", "nvim", "view",
+    "ex", "ed", "emacs", "nano", "less", "more", "man", "sort", "split", "tcpdump", "sqlite3",
+    "psql", "mysql", "nc", "ncat", "openssl", "gcc", "g++", "cc", "clang", "ld", "rg", "rustc",
+    "curl", "wget", "tee", "cp", "mv", "dd", "install", "ln", "crontab", "at", "systemctl",
+];
+
+/// A line for each entry that is worth one.
+pub(super) fn of(settings: &Settings) -> Vec<String> {
+    let executables = settings.executables.iter().filter_map(|entry| {
+        if let Some(why) = why(&entry.text) {
+            return Some(format!(
+                "SIDECAR_ALLOWED_EXECUTABLES: {:?} {why}. SIDECAR_ALLOWED_COMMANDS can allow single commands of it",
+                entry.text
+            ));
+        }
+        let shape = entry.text.contains(['*', ' ', '\t']);
+        shape.then(|| {
+            format!(
+                "SIDECAR_ALLOWED_EXECUTABLES: {:?} is taken for the name of one program; a command with arguments \
+                 belongs in SIDECAR_ALLOWED_COMMANDS",
+                entry.text
+            )
+        })
+    });
+    let commands = settings.commands.iter().filter_map(|shape| {
+        let why = why(&shape.program.text)?;
+        if shape.has_stars() {
+            Some(format!(
+                "SIDECAR_ALLOWED_COMMANDS: {:?} lets the caller choose arguments, options among them, and {:?} {why}",
+                shape.text, shape.program.text
+            ))
+        } else if settings.directories.is_empty() {
+            // The words are fixed, but what they name is looked for where the caller says.
+            Some(format!(
+                "SIDECAR_ALLOWED_COMMANDS: {:?} may act on files of its directory, and the caller chooses the \
+                 directory: set SIDECAR_ALLOWED_DIRS",
+                shape.text
+            ))
+        } else {
+            None
+        }
+    });
+    executables.chain(commands).collect()
+}
+
+/// What a program does beyond its name, as the rest of a sentence.
+fn why(entry: &str) -> Option<&'static str> {
+    let base = Flavour::Windows.base(entry).to_ascii_lowercase();
+    let base = [".exe", ".com", ".cmd", ".bat"]
+        .iter()
+        .find_map(|extension| base.strip_suffix(extension))
+        .unwrap_or(&base);
+    // python3.12 is python.
+    let plain = base.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let is = |list: &[&str]| list.contains(&base) || list.contains(&plain);
+    if is(SHELLS) {
+        Some("is a shell, so it runs whatever it is given as argument or input")
+    } else if is(WRAPPERS) {
+        Some("starts whatever program its arguments name")
+    } else if is(INTERPRETERS) {
+        Some(
+            "is an interpreter, so it runs any code that it is given as argument, file or input (`send` too)",
+        )
+    } else if is(RUNNERS) {
+        Some("runs what files of its directory and its arguments say")
+    } else if is(HELPERS) {
+        Some("has options, settings or commands that start other programs or write any file")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Executable, Shape};
+
+    fn warnings(executables: &[&str], commands: &[&str], directories: &[&str]) -> Vec<String> {
+        of(&Settings {
+            executables: executables
+                .iter()
+                .map(|text| Executable::new(text, Flavour::Unix))
+                .collect(),
+            commands: commands
+                .iter()
+                .map(|text| Shape::parse(text, Flavour::Unix).unwrap())
+                .collect(),
+            directories: directories.iter().map(ToString::to_string).collect(),
+            ..Settings::default()
+        })
+    }
+
+    #[test]
+    fn each_entry_that_means_more_has_one_line() {
+        for entry in [
+            "sh",
+            "/bin/bash",
+            "env",
+            "python",
+            "python3",
+            "/usr/bin/python3.12",
+            "Node.exe",
+            "npm",
+            "git",
+            "find",
+            "xargs",
+            "make",
+            r"C:\tools\npm.cmd",
+            "perl5.36",
+            "sqlite3",
+            "g++-13",
+        ] {
+            let lines = warnings(&[entry], &[], &[]);
+            assert!(
+                lines.len() == 1 && lines[0].contains(&format!("{entry:?}")),
+                "{lines:?}"
+            );
+        }
+        assert!(warnings(&["echo", "redis-server", "./server", "postgres"], &[], &[]).is_empty());
+        assert!(warnings(&["git status"], &[], &[])[0].contains("SIDECAR_ALLOWED_COMMANDS"));
+    }
+
+    #[test]
+    fn a_fixed_command_is_as_safe_as_its_directory() {
+        assert!(warnings(&[], &["npm run dev"], &[])[0].contains("SIDECAR_ALLOWED_DIRS"));
+        assert!(warnings(&[], &["npm run dev"], &["/srv"]).is_empty());
+        assert!(warnings(&[], &["npm run *"], &["/srv"])[0].contains("options"));
+        assert!(warnings(&[], &["redis-server **"], &[]).is_empty());
+    }
+}
