@@ -36,13 +36,21 @@ pub struct Record {
 
 impl Audit {
     /// The log in this directory, which is made where there is none. The log is made as well, so
-    /// that one that cannot be is noticed now.
+    /// that one that cannot be is noticed now. One that could be opened and is not trusted, a link
+    /// for example, fails when it is written to ([`Self::check`]).
     pub fn open(directory: &Path) -> io::Result<Self> {
         let directory = std::path::absolute(directory)?;
         std::fs::create_dir_all(&directory)?;
         let audit = Self::at(directory.join(FILE));
-        platform::open_log(&audit.path)?;
-        Ok(audit)
+        match audit.check() {
+            Err(error) if to_number(&error) != NOT_A_LOG => Err(error),
+            _ => Ok(audit),
+        }
+    }
+
+    /// Whether a line could be written now.
+    pub fn check(&self) -> io::Result<()> {
+        platform::open_log(&self.path).map(drop)
     }
 
     /// The log that this file is.

@@ -85,6 +85,12 @@ fn serve() -> ExitCode {
     for warning in config.policy.warnings() {
         tracing::warn!("{warning}");
     }
+    if let Some(audit) = &config.audit
+        && let Err(error) = audit.check()
+    {
+        let log = audit.path();
+        tracing::error!(?log, %error, "the audit log is not written, so nothing will be started");
+    }
     if std::io::stdin().is_terminal() {
         complain(
             "this is an MCP server, which an agent starts and talks to over stdin and stdout. To add it, run for \

@@ -422,12 +422,10 @@ fn a_log_that_cannot_be_opened_ends_the_server_at_its_start() {
         std::fs::create_dir(&place).unwrap();
         place
     };
-    let (link, folder) = (place("link"), place("folder"));
-    std::os::unix::fs::symlink("/dev/null", link.join(FILE)).unwrap();
+    let folder = place("folder");
     std::fs::create_dir(folder.join(FILE)).unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     for (value, why) in [
-        (link, "regular file"),
         (folder, "directory"),
         (dir.path().join("file"), "exists"),
         (dir.path().join("file/below"), "directory"),
@@ -444,6 +442,36 @@ fn a_log_that_cannot_be_opened_ends_the_server_at_its_start() {
         );
         assert_eq!(err.lines().count(), 1, "{err}");
     }
+}
+
+#[test]
+fn a_log_that_is_a_link_is_not_followed_and_nothing_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = dir.path().join("stderr");
+    std::os::unix::fs::symlink("elsewhere", dir.path().join(FILE)).unwrap();
+    let mut client = Client::start(program(), |command| {
+        clean(command).current_dir(dir.path());
+        command.env("SIDECAR_AUDIT_LOG", "true");
+        command.stderr(std::fs::File::create(&said).unwrap());
+    })
+    .unwrap();
+    client.initialize().unwrap();
+    let sentence = client
+        .call("start", &json!({ "command": "echo ran >ran" }))
+        .unwrap_err();
+    assert!(
+        sentence.contains("links are not followed") && sentence.contains(FILE),
+        "{sentence}"
+    );
+    let said = std::fs::read_to_string(said).unwrap();
+    assert!(
+        said.contains("audit log") && said.contains("ERROR"),
+        "{said}"
+    );
+    assert!(!dir.path().join("ran").exists() && !dir.path().join("elsewhere").exists());
+    // It is a log again once it is one.
+    std::fs::remove_file(dir.path().join(FILE)).unwrap();
+    client.call("start", &json!({ "command": "true" })).unwrap();
 }
 
 #[test]
