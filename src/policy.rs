@@ -323,9 +323,10 @@ impl Policy {
                 .iter()
                 .any(|root| flavour.is_within(directory, root))
         };
-        self.files
-            .canonical(&path)
-            .ok()
+        // A system that takes a path up to its first NUL would look at another one.
+        Some(path)
+            .filter(|path| !path.contains('\0'))
+            .and_then(|path| self.files.canonical(&path).ok())
             .filter(within)
             .ok_or_else(|| {
                 Refusal::new(

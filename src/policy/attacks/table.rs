@@ -256,6 +256,8 @@ pub(super) const DIRECTORIES: &[&str] = &[
     "/none",
     "~",
     "/srv/app/none",
+    "/srv/app\0",
+    "/srv/app\0/../../etc",
 ];
 
 pub(super) const VARIABLES: &[&str] = &[
