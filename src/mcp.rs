@@ -166,6 +166,17 @@ fn answer(result: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(result).map_err(|error| Failure(format!("internal error: {error}")))
 }
 
+/// The same document with what has ended by itself meanwhile.
+fn with_notices(mut answer: String, notices: &[String]) -> String {
+    if !notices.is_empty() && answer.ends_with('}') {
+        answer.pop();
+        answer.push_str(",\"notices\":");
+        answer.push_str(&json!(notices).to_string());
+        answer.push('}');
+    }
+    answer
+}
+
 fn tools() -> Vec<Tool> {
     vec![
         start::tool(),
@@ -223,15 +234,17 @@ impl Sidecar {
         id: &RequestId,
     ) -> Result<String, Failure> {
         let args = Args::new(tool, arguments)?;
-        match &*tool.name {
+        let answer = match &*tool.name {
             "start" => start::call(self, args).await,
             "stop" => stop::call(self, args).await,
-            "list" => list::call(self),
+            // It shows everything anyway.
+            "list" => return list::call(self),
             "output" => output::call(self, args, id).await,
             "send" => send::call(self, args).await,
             "status" => status::call(self, args),
             other => unreachable!("{other} is listed but has no code"),
-        }
+        }?;
+        Ok(with_notices(answer, &self.supervisor.notices()))
     }
 }
 
@@ -324,6 +337,13 @@ mod tests {
     async fn a_panic_in_a_tool_is_an_error_answer() {
         let result = contained(async { panic!("a fault of ours") }).await;
         assert_eq!(result.is_error, Some(true));
+    }
+
+    #[test]
+    fn notices_are_the_last_key() {
+        let answer = with_notices(r#"{"ok":true}"#.into(), &["a \"b\"\nc".into()]);
+        assert_eq!(answer, r#"{"ok":true,"notices":["a \"b\"\nc"]}"#);
+        assert_eq!(with_notices("{}".into(), &[]), "{}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -44,6 +44,8 @@ pub struct Process {
     pub name: String,
     /// What was started.
     pub command: Command,
+    /// When it was started, for people.
+    pub started_at: SystemTime,
     /// What the end of its tree is sure to reach.
     pub containment: Containment,
     guard: u32,
@@ -149,6 +151,7 @@ impl Process {
             id,
             name,
             command,
+            started_at: SystemTime::now(),
             containment,
             guard: ends.guard,
             life: observed,
@@ -286,7 +289,10 @@ impl Task {
                 self.drain().await;
                 self.exited(exit);
             }
-            Some(FromGuard::Gone { .. }) => self.gone().await,
+            Some(FromGuard::Gone { forced }) => {
+                self.life.send_modify(|life| life.forced = forced);
+                self.gone().await;
+            }
             Some(FromGuard::Stuck(pid)) => {
                 let stuck = Some(Stuck {
                     pid,

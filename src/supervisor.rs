@@ -5,9 +5,8 @@
 //! puts the process in that place or gives it back.
 
 mod error;
+mod registry;
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use crate::process::command::Command;
 use crate::process::state::{Life, State};
 use crate::process::{Process, StartError};
 use error::{LONGEST_NAME, MOST_NAMED, called, short};
+use registry::{Entry, Place, Registry, is_id};
 
 pub use error::Error;
 
@@ -55,40 +55,6 @@ pub struct Supervisor {
     registry: Mutex<Registry>,
 }
 
-#[derive(Debug, Default)]
-struct Registry {
-    /// In the order of their starts.
-    entries: Vec<Entry>,
-    /// Forgotten, but something of their trees lives: still counted, still ended at the end.
-    forgotten: Vec<Arc<Process>>,
-    given: HashSet<u32>,
-    /// The server is about to end: what starts now is ended at once.
-    closing: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    id: String,
-    name: String,
-    place: Place,
-}
-
-#[derive(Debug)]
-enum Place {
-    /// A start is on its way; its end is seen by the channel's.
-    Taken(watch::Receiver<()>),
-    Filled(Arc<Process>),
-}
-
-impl Entry {
-    fn process(&self) -> Option<&Arc<Process>> {
-        match &self.place {
-            Place::Filled(process) => Some(process),
-            Place::Taken(_) => None,
-        }
-    }
-}
-
 impl Supervisor {
     /// Of a server with these limits, which starts only what this policy permits and writes it
     /// down in this log, if any.
@@ -101,13 +67,27 @@ impl Supervisor {
         }
     }
 
-    /// Starts a command, or finds the living process that is the same.
-    pub async fn start(&self, name: Option<String>, command: Command) -> Result<Started, Error> {
+    /// Starts a command, or finds the living process that is the same. To `replace` is to end
+    /// first what of this name lives.
+    pub async fn start(
+        &self,
+        name: Option<String>,
+        command: Command,
+        replace: bool,
+    ) -> Result<Started, Error> {
         check(name.as_deref(), &command)?;
+        if replace && name.is_none() {
+            return Err(Error::ReplaceWhom);
+        }
         let permit = self.permit(&command)?;
         let (id, name, _place) = loop {
+            if replace {
+                self.end_named(name.as_deref()).await?;
+            }
             match self.take_place(name.as_deref(), &command)? {
                 Taken::Place(id, name, place) => break (id, name, place),
+                // Somebody was quicker.
+                Taken::Existing(_) if replace => {}
                 Taken::Existing(process) => {
                     return Ok(Started {
                         process,
@@ -142,6 +122,7 @@ impl Supervisor {
         match started {
             Ok(process) => {
                 let process = Arc::new(process);
+                registry.remember(&process);
                 registry.entries[at].place = Place::Filled(process.clone());
                 if registry.closing {
                     process.ask_to_stop(kill_timeout);
@@ -162,16 +143,26 @@ impl Supervisor {
         }
     }
 
-    /// Ends a process with its tree; of a finished one, what is left of its tree.
-    pub async fn stop(&self, wanted: &str) -> Result<(Arc<Process>, Life), Error> {
+    /// Ends a process with its tree; of a finished one, what is left of its tree. By force after
+    /// `grace`, where that is given.
+    pub async fn stop(
+        &self,
+        wanted: &str,
+        grace: Option<Duration>,
+    ) -> Result<(Arc<Process>, Life), Error> {
         let process = self.find(wanted)?;
-        match process.stop(self.limits.kill_timeout).await {
-            Ok(life) => Ok((process, life)),
-            Err(stuck) => Err(Error::Stuck {
-                process: called(&process),
-                pid: stuck.pid,
-            }),
-        }
+        let life = self.end(&process, grace).await?;
+        Ok((process, life))
+    }
+
+    /// The command that was last started under this name.
+    pub fn last_command(&self, name: &str) -> Option<Command> {
+        self.registry().last_command(name).cloned()
+    }
+
+    /// What has ended by itself since this was asked last, each in a sentence.
+    pub fn notices(&self) -> Vec<String> {
+        self.registry().notices()
     }
 
     /// Gives a process input; answers how much of it has not been read yet.
@@ -250,6 +241,28 @@ impl Supervisor {
     }
 
     /// The one gate: without what it gives, no process can be made.
+    async fn end(&self, process: &Process, grace: Option<Duration>) -> Result<Life, Error> {
+        let grace = grace.unwrap_or(self.limits.kill_timeout);
+        process.stop(grace).await.map_err(|stuck| Error::Stuck {
+            process: called(process),
+            pid: stuck.pid,
+        })
+    }
+
+    async fn end_named(&self, name: Option<&str>) -> Result<(), Error> {
+        let named: Vec<_> = {
+            let registry = self.registry();
+            let named = registry
+                .living()
+                .filter(|process| Some(&*process.name) == name);
+            named.cloned().collect()
+        };
+        for process in named {
+            self.end(&process, None).await?;
+        }
+        Ok(())
+    }
+
     fn permit(&self, command: &Command) -> Result<Permit, Error> {
         let cwd = command.cwd.as_deref().map(Path::to_string_lossy);
         let request = Request {
@@ -317,6 +330,7 @@ impl Supervisor {
             id: id.clone(),
             name: name.clone(),
             place: Place::Taken(start),
+            mentioned: false,
         });
         Ok(Taken::Place(id, name, place))
     }
@@ -333,67 +347,6 @@ enum Taken {
     Place(String, String, watch::Sender<()>),
     Existing(Arc<Process>),
     Busy(watch::Receiver<()>),
-}
-
-impl Registry {
-    fn processes(&self) -> impl DoubleEndedIterator<Item = &Arc<Process>> {
-        self.entries.iter().filter_map(Entry::process)
-    }
-
-    /// Those whose tree lives.
-    fn living(&self) -> impl Iterator<Item = &Arc<Process>> {
-        self.processes()
-            .chain(&self.forgotten)
-            .filter(|process| !process.life().gone)
-    }
-
-    fn starting(&self) -> impl Iterator<Item = &watch::Receiver<()>> {
-        self.entries.iter().filter_map(|entry| match &entry.place {
-            Place::Taken(start) => Some(start),
-            Place::Filled(_) => None,
-        })
-    }
-
-    fn forget(&mut self, after: Option<Duration>, now: Instant) {
-        self.forgotten.retain(|process| !process.life().gone);
-        let Some(after) = after else { return };
-        let due = |entry: &mut Entry| match &entry.place {
-            Place::Filled(process) => process.life().finished_for(after, now),
-            Place::Taken(_) => false,
-        };
-        for entry in self.entries.extract_if(.., due) {
-            if let Place::Filled(process) = entry.place
-                && !process.life().gone
-            {
-                self.forgotten.push(process);
-            }
-        }
-    }
-
-    fn new_id(&mut self) -> String {
-        // Each state has its own random keys, which is all the randomness that an id needs.
-        let random = RandomState::new();
-        let number = (0..u64::MAX)
-            .map(|attempt| (random.hash_one(attempt) & 0xff_ffff) as u32)
-            .find(|number| self.given.insert(*number))
-            .expect("nobody starts sixteen million processes");
-        format!("sc-{number:06x}")
-    }
-
-    /// Whom an error may name instead, as the rest of a sentence.
-    fn known(&self) -> String {
-        let known: Vec<_> = self
-            .processes()
-            .rev()
-            .take(MOST_NAMED)
-            .map(|process| called(process))
-            .collect();
-        match self.processes().count() {
-            0 => "; nothing was started or everything is forgotten".into(),
-            count if count > MOST_NAMED => format!("; the newest are {}", known.join(", ")),
-            _ => format!("; there are {}", known.join(", ")),
-        }
-    }
 }
 
 fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
@@ -421,15 +374,6 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     Err(Error::Cwd(short(&Path::display(cwd).to_string()), reason))
 }
 
-fn is_id(name: &str) -> bool {
-    name.strip_prefix("sc-").is_some_and(|digits| {
-        digits.len() == 6
-            && digits
-                .bytes()
-                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -455,27 +399,5 @@ mod tests {
         std::fs::remove_file(audit.path()).unwrap();
         std::fs::create_dir(audit.path()).unwrap();
         supervisor.blocked("rm", "not allowed");
-    }
-
-    #[test]
-    fn ids_have_their_form_and_never_come_twice() {
-        let mut registry = Registry::default();
-        let ids: HashSet<_> = (0..5000).map(|_| registry.new_id()).collect();
-        assert_eq!(ids.len(), 5000);
-        assert!(ids.iter().all(|id| is_id(id)));
-    }
-
-    #[test]
-    fn names_are_not_ids() {
-        for name in [
-            "api",
-            "sc-",
-            "sc-12345",
-            "sc-1234567",
-            "sc-12345G",
-            "sc-ABCDEF",
-        ] {
-            assert!(!is_id(name), "{name}");
-        }
     }
 }

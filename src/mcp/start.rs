@@ -14,15 +14,17 @@ pub(super) fn tool() -> Tool {
     super::tool(
         "start",
         "Start a long-running command in the background. Returns at once with its id; its output \
-         is kept for `output`. Starting the same name and command again returns the one that runs.",
+         is kept for `output`. Starting the same name and command again returns the one that runs; \
+         a name alone starts its last command again.",
         ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(true)),
         json!({
             "command": { "type": "string", "description": "Shell command line" },
             "name": { "type": "string", "description": "Usable instead of the id" },
             "cwd": { "type": "string", "description": "Existing directory to run in" },
             "env": { "type": "object", "description": "Variables to add; null unsets one" },
+            "replace": { "type": "boolean", "description": "Stop the one of this name first" },
         }),
-        &["command"],
+        &[],
     )
 }
 
@@ -36,7 +38,10 @@ struct Answer<'a> {
 }
 
 pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
-    let line = without_nul("command", args.needed_text("command")?)?;
+    let line = args
+        .text("command")?
+        .map(|line| without_nul("command", line))
+        .transpose()?;
     let name = args
         .text("name")?
         .map(|name| without_nul("name", name))
@@ -45,17 +50,38 @@ pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Fa
         .text("cwd")?
         .map(|cwd| without_nul("cwd", cwd))
         .transpose()?;
-    let env = args.variables("env")?.into_iter().collect();
-    let command = Command {
-        line,
-        cwd: cwd.map(PathBuf::from),
-        env,
+    let env = args.variables("env")?;
+    let replace = args.flag("replace")?.unwrap_or(false);
+    let mut command = match line {
+        Some(line) => Command {
+            line,
+            ..Command::default()
+        },
+        None => last_command(sidecar, name.as_deref())?,
     };
-    let started = sidecar.supervisor.start(name, command).await?;
+    if let Some(cwd) = cwd {
+        command.cwd = Some(PathBuf::from(cwd));
+    }
+    command.env.extend(env);
+    let started = sidecar.supervisor.start(name, command, replace).await?;
     answer(&Answer {
         id: &started.process.id,
         name: &started.process.name,
         pid: started.process.life().pid,
         existing: started.existing,
+    })
+}
+
+/// What ran under this name before.
+fn last_command(sidecar: &Sidecar, name: Option<&str>) -> Result<Command, Failure> {
+    let Some(name) = name else {
+        return Err(Failure(
+            "start needs \"command\", which is missing; a name alone starts again what ran under it".into(),
+        ));
+    };
+    sidecar.supervisor.last_command(name).ok_or_else(|| {
+        Failure(format!(
+            "start needs \"command\", which is missing, and nothing was started under the name {name:?} before"
+        ))
     })
 }

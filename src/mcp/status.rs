@@ -1,5 +1,6 @@
 //! `status`: how one process is.
 
+use std::path::Path;
 use std::time::Instant;
 
 use rmcp::model::Tool;
@@ -8,6 +9,7 @@ use serde_json::json;
 
 use super::args::Args;
 use super::{Failure, Sidecar, answer};
+use crate::time::Timestamp;
 
 pub(super) fn tool() -> Tool {
     super::tool(
@@ -30,6 +32,15 @@ struct Answer<'a> {
     exit_code: Option<i32>,
     uptime: String,
     output_size: usize,
+    command: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a Path>,
+    started_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// Its number, where one has ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
     /// Why it ended, where state and exit code do not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
@@ -47,14 +58,23 @@ pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure>
     let wanted = args.needed_text("id")?;
     let process = sidecar.supervisor.find(&wanted)?;
     let life = process.life();
+    let now = Instant::now();
+    let ended_at = life
+        .exited
+        .map(|_| Timestamp(process.started_at + life.uptime(now).0).to_string());
     answer(&Answer {
         id: &process.id,
         name: &process.name,
         pid: life.pid,
         state: life.state().as_str(),
         exit_code: life.exit_code(),
-        uptime: life.uptime(Instant::now()).to_string(),
+        uptime: life.uptime(now).to_string(),
         output_size: process.output_size(),
+        command: &process.command.line,
+        cwd: process.command.cwd.as_deref(),
+        started_at: Timestamp(process.started_at).to_string(),
+        ended_at,
+        signal: life.signal(),
         reason: life.reason(),
         processes: process.tree_size(),
         containment: process.containment.as_str(),

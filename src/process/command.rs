@@ -12,7 +12,7 @@ use crate::platform::{self, Invocation};
 use crate::policy::Permit;
 
 /// What a process is made of. Two of them are the same process to a user when they are equal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
     /// For the system's shell.
     pub line: String,

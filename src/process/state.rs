@@ -9,6 +9,10 @@ use crate::time::Uptime;
 
 /// What is known of the life of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that hold or not, each by itself"
+)]
 pub struct Life {
     /// The leader's process id.
     pub pid: u32,
@@ -20,6 +24,8 @@ pub struct Life {
     pub exited: Option<(Exit, Instant)>,
     /// Whether nothing of the tree is left.
     pub gone: bool,
+    /// Whether the end of the tree took force.
+    pub forced: bool,
     /// What does not end, as last reported.
     pub stuck: Option<Stuck>,
     /// Whether somebody killed its guard, and so the leader.
@@ -57,6 +63,7 @@ impl Life {
             stop_asked: false,
             exited: None,
             gone: false,
+            forced: false,
             stuck: None,
             guard_killed: false,
         }
@@ -75,6 +82,14 @@ impl Life {
     /// The leader's own code, -1 where a signal ended it, none while it runs.
     pub fn exit_code(&self) -> Option<i32> {
         self.exited.map(|(exit, _)| exit.code())
+    }
+
+    /// The signal that has ended it.
+    pub fn signal(&self) -> Option<i32> {
+        match self.exited {
+            Some((Exit::Signal(signal), _)) => Some(signal),
+            _ => None,
+        }
     }
 
     /// How long the leader has lived, or lived.

@@ -23,10 +23,13 @@ pub enum Error {
     /// There is no such directory.
     #[error("cwd {0:?} cannot be used: {1}; give an existing directory. Nothing was started")]
     Cwd(String, String),
+    /// Nobody is named.
+    #[error("replace needs a name: the process of that name is stopped first")]
+    ReplaceWhom,
     /// The name belongs to another process.
     #[error(
         "name {name:?} belongs to {id}, which has been running {line:?} for {uptime}, not the same command, cwd and env: \
-         stop {id} first to replace it, or use another name"
+         pass replace: true to stop {id} first, or use another name"
     )]
     NameTaken {
         /// The name.
