@@ -79,6 +79,7 @@ fn keep(mut host: Host) -> std::io::Result<()> {
         match host.wait(ending.patience(Instant::now()))? {
             Event::Server(frame) => match ToGuard::decode(frame) {
                 Some(ToGuard::Stop { grace }) => ending.ask(&mut host, grace),
+                Some(ToGuard::Interrupt) => host.interrupt(),
                 None => ending.ask(&mut host, grace),
             },
             Event::ServerGone | Event::AskedToEnd => ending.ask(&mut host, grace),

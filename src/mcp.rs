@@ -6,6 +6,7 @@
 //! Architecture invariant: rmcp is used in this module and nowhere else.
 
 mod args;
+mod key;
 mod line;
 mod list;
 mod output;

@@ -32,7 +32,7 @@ use crate::platform::{self, Containment};
 use crate::policy::Permit;
 use command::Command;
 use frames::{Frames, end_record, unrecorded};
-use input::{InputError, Queue, Reply};
+use input::{Input, InputError, Queue, Reply};
 use state::{Life, Stuck};
 
 /// A handle to one process.
@@ -96,7 +96,7 @@ pub enum StartError {
 #[derive(Debug)]
 enum Message {
     Stop { grace: Duration },
-    Input { bytes: Vec<u8>, reply: Reply },
+    Input { input: Input, reply: Reply },
 }
 
 impl Process {
@@ -215,10 +215,10 @@ impl Process {
     }
 
     /// Gives it input, whole or not at all. Answers how many bytes it has not read yet.
-    pub async fn send(&self, bytes: Vec<u8>) -> Result<usize, InputError> {
+    pub async fn send(&self, input: Input) -> Result<usize, InputError> {
         let (reply, answer) = oneshot::channel();
         self.mailbox
-            .send(Message::Input { bytes, reply })
+            .send(Message::Input { input, reply })
             .map_err(|_| InputError::Closed)?;
         answer.await.unwrap_or(Err(InputError::Closed))
     }
@@ -270,16 +270,32 @@ impl Task {
         match message {
             Message::Stop { grace } => {
                 self.life.send_modify(Life::ask_to_stop);
-                if let Some(control) = &self.control {
-                    // Eight bytes into a socket that carries nothing else: there is always room.
-                    // A guard that is gone is seen by the end of file.
-                    let _ = control.try_write(&ToGuard::Stop { grace }.encode());
+                self.tell(ToGuard::Stop { grace });
+            }
+            Message::Input { input, reply } => {
+                // An interrupt by itself needs no input that is open.
+                let interrupt_alone = input.interrupt && input.bytes.is_empty() && !input.eof;
+                let taken = if interrupt_alone {
+                    reply.send(Ok(0)).is_ok()
+                } else {
+                    self.queue.offer(&input.bytes, reply, Instant::now())
+                };
+                if taken && input.eof {
+                    self.queue.end();
+                }
+                self.feed();
+                if taken && input.interrupt {
+                    self.tell(ToGuard::Interrupt);
                 }
             }
-            Message::Input { bytes, reply } => {
-                self.queue.offer(&bytes, reply, Instant::now());
-                self.feed();
-            }
+        }
+    }
+
+    fn tell(&self, message: ToGuard) {
+        if let Some(control) = &self.control {
+            // Eight bytes into a socket that carries nothing else: there is always room.
+            // A guard that is gone is seen by the end of file.
+            let _ = control.try_write(&message.encode());
         }
     }
 
@@ -404,6 +420,10 @@ impl Task {
                     return self.queue.close();
                 }
             }
+        }
+        if self.queue.is_done() {
+            self.stdin = None;
+            self.queue.close();
         }
     }
 }

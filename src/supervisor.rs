@@ -17,6 +17,7 @@ use crate::audit::Audit;
 use crate::platform;
 use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
+use crate::process::input::Input;
 use crate::process::state::{Life, State};
 use crate::process::{Process, StartError};
 use error::{LONGEST_NAME, MOST_NAMED, called, short};
@@ -166,7 +167,7 @@ impl Supervisor {
     }
 
     /// Gives a process input; answers how much of it has not been read yet.
-    pub async fn send(&self, wanted: &str, bytes: Vec<u8>) -> Result<usize, Error> {
+    pub async fn send(&self, wanted: &str, input: Input) -> Result<usize, Error> {
         let process = self.find(wanted)?;
         let life = process.life();
         if let Some(code) = life.exit_code() {
@@ -179,7 +180,7 @@ impl Supervisor {
                 code,
             });
         }
-        process.send(bytes).await.map_err(|error| Error::Input {
+        process.send(input).await.map_err(|error| Error::Input {
             process: called(&process),
             error,
         })

@@ -131,6 +131,8 @@ pub enum ToGuard {
         /// How long the tree may take by itself.
         grace: Duration,
     },
+    /// Interrupt what runs, as Ctrl-C on a terminal would.
+    Interrupt,
 }
 
 impl Spec {
@@ -288,6 +290,7 @@ impl ToGuard {
     pub fn encode(self) -> [u8; FRAME] {
         match self {
             Self::Stop { grace } => frame(b'T', 0, millis(grace).cast_signed()),
+            Self::Interrupt => frame(b'I', 0, 0),
         }
     }
 
@@ -297,6 +300,7 @@ impl ToGuard {
             (b'T', 0, grace) => Some(Self::Stop {
                 grace: Duration::from_millis(u64::from(grace.cast_unsigned())),
             }),
+            (b'I', 0, _) => Some(Self::Interrupt),
             _ => None,
         }
     }
@@ -455,7 +459,9 @@ mod tests {
         let stop = ToGuard::Stop {
             grace: Duration::from_millis(u64::from(u32::MAX)),
         };
-        assert_eq!(ToGuard::decode(stop.encode()), Some(stop));
+        for message in [stop, ToGuard::Interrupt] {
+            assert_eq!(ToGuard::decode(message.encode()), Some(message));
+        }
         assert_eq!(FromGuard::decode(*b"?\0\0\0\0\0\0\0"), None);
         assert_eq!(ToGuard::decode(*b"?\0\0\0\0\0\0\0"), None);
     }

@@ -5,19 +5,23 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
-use super::{Failure, Sidecar, answer};
+use super::{Failure, Sidecar, answer, key};
+use crate::process::input::Input;
 
 pub(super) fn tool() -> Tool {
     super::tool(
         "send",
         "Type a line into a running process: `input` and a newline go to its standard input. Read \
-         the reply with `output`.",
+         the reply with `output`. Or press a key, or close its input.",
         ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(true)),
         json!({
             "id": super::id_property(),
             "input": { "type": "string", "description": "Text; a newline is added unless it ends with one" },
+            "newline": { "type": "boolean", "description": "false: add none" },
+            "key": { "type": "string", "description": "Pressed after input: enter, up, esc, ctrl-c (interrupt)..." },
+            "eof": { "type": "boolean", "description": "Then close its input" },
         }),
-        &["id", "input"],
+        &["id"],
     )
 }
 
@@ -30,11 +34,35 @@ struct Answer {
 
 pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
     let wanted = args.needed_text("id")?;
-    let mut input = args.needed_text("input")?;
-    if !input.ends_with('\n') {
-        input.push('\n');
+    let text = args.text("input")?;
+    let newline = args.flag("newline")?;
+    let key = args.text("key")?;
+    let mut input = Input {
+        eof: args.flag("eof")?.unwrap_or(false),
+        ..Input::default()
+    };
+    if text.is_none() && key.is_none() && !input.eof {
+        return Err(Failure(
+            "send needs one of \"input\", \"key\" and \"eof\"; none is given".into(),
+        ));
     }
-    let pending = sidecar.supervisor.send(&wanted, input.into_bytes()).await?;
+    if let Some(text) = text {
+        let ends = text.ends_with('\n');
+        input.bytes = text.into_bytes();
+        // A key that follows is still in the same line.
+        if !ends && newline.unwrap_or(key.is_none()) {
+            input.bytes.push(b'\n');
+        }
+    }
+    if let Some(key) = key
+        && !key::press(&mut input, &key)
+    {
+        return Err(Failure(format!(
+            "there is no key {key:?}; there are {}",
+            key::KEYS
+        )));
+    }
+    let pending = sidecar.supervisor.send(&wanted, input).await?;
     answer(&Answer {
         ok: true,
         pending: (pending > 0).then_some(pending),

@@ -183,6 +183,13 @@ impl Host {
         Ok(self.events.pop_front().unwrap_or(Event::Tick))
     }
 
+    /// Interrupts the leader's process group, as a terminal would.
+    pub fn interrupt(&mut self) {
+        if let Leader::Alive(leader) = self.leader {
+            let _ = rustix::process::kill_process_group(leader, Signal::INT);
+        }
+    }
+
     /// Asks everything in the tree to end, and wakes what is stopped so that it can.
     pub fn ask(&mut self) {
         let mut asked = HashSet::new();

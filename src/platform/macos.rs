@@ -215,6 +215,11 @@ impl Host {
         Ok(self.events.pop_front().unwrap_or(Event::Tick))
     }
 
+    /// Interrupts the leader's process group, as a terminal would.
+    pub fn interrupt(&mut self) {
+        self.signal_group(&[Signal::INT]);
+    }
+
     /// Asks everything in the tree to end, and wakes what is stopped so that it can.
     pub fn ask(&mut self) {
         let group = self.leader.unreaped();

@@ -44,6 +44,17 @@ pub enum InputError {
     Closed,
 }
 
+/// What a caller wants a process to read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// As it is written.
+    pub bytes: Vec<u8>,
+    /// Then what a terminal does at Ctrl-C.
+    pub interrupt: bool,
+    /// Then nothing more: its end of file.
+    pub eof: bool,
+}
+
 /// How many bytes wait, once a call has waited a moment for fewer.
 pub type Reply = oneshot::Sender<Result<usize, InputError>>;
 
@@ -54,6 +65,8 @@ pub(super) struct Queue {
     written: u64,
     progress: Instant,
     calls: Vec<Call>,
+    /// Nothing more comes.
+    ends: bool,
 }
 
 #[derive(Debug)]
@@ -71,19 +84,38 @@ impl Queue {
             written: 0,
             progress: now,
             calls: Vec::new(),
+            ends: false,
         }
+    }
+
+    /// Takes nothing more from now on.
+    pub(super) fn end(&mut self) {
+        self.ends = true;
+    }
+
+    /// Whether all was written that ever will be.
+    pub(super) fn is_done(&self) -> bool {
+        self.ends && self.bytes.is_empty()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Takes an input whole, or answers at once why not.
-    pub(super) fn offer(&mut self, input: &[u8], reply: Reply, now: Instant) {
+    /// Takes an input whole, or answers at once why not. Whether it was taken.
+    pub(super) fn offer(&mut self, input: &[u8], reply: Reply, now: Instant) -> bool {
         let pending = self.bytes.len();
+        if self.ends {
+            let _ = reply.send(Err(InputError::Closed));
+            return false;
+        }
+        if input.is_empty() {
+            let _ = reply.send(Ok(pending));
+            return true;
+        }
         if pending > 0 && pending + input.len() > LIMIT {
             let _ = reply.send(Err(InputError::Full { pending }));
-            return;
+            return false;
         }
         if pending == 0 {
             self.progress = now;
@@ -96,6 +128,7 @@ impl Queue {
             since: now,
             reply,
         });
+        true
     }
 
     /// What to write next.

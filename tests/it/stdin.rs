@@ -19,6 +19,88 @@ fn a_newline_is_added_once() {
 }
 
 #[test]
+fn a_newline_may_be_left_out_and_a_key_follows_in_the_same_line() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("exec cat");
+    for arguments in [
+        json!({ "id": id, "input": "ab", "newline": false }),
+        json!({ "id": id, "input": "c", "key": "enter" }),
+        json!({ "id": id, "key": "up" }),
+        json!({ "id": id, "key": "ctrl-a" }),
+        json!({ "id": id, "input": "d", "key": "tab", "newline": true }),
+        json!({ "id": id, "input": "end" }),
+    ] {
+        assert_eq!(sidecar.call("send", arguments), json!({ "ok": true }));
+    }
+    sidecar.output_with(&id, "end");
+    let raw = sidecar.call("output", json!({ "id": id, "raw": true }));
+    assert_eq!(raw["stdout"], "abc\n\u{1b}[A\u{1}d\n\tend\n");
+    for (arguments, wanted) in [
+        (json!({ "id": id }), "eof"),
+        (json!({ "id": id, "key": "ctrl-1" }), "ctrl-1"),
+        (json!({ "id": id, "key": "return" }), "enter"),
+        (json!({ "id": id, "eof": "yes" }), "eof"),
+    ] {
+        let sentence = sidecar.fail("send", arguments);
+        assert!(sentence.contains(wanted), "{sentence}");
+    }
+}
+
+#[test]
+fn its_input_can_be_closed_after_the_last_line() {
+    let mut sidecar = Sidecar::new();
+    for last in [json!({ "eof": true }), json!({ "key": "ctrl-d" })] {
+        let id = sidecar.start("cat; echo done; exec sleep 300");
+        let mut arguments = json!({ "id": id, "input": "last" });
+        let last = last.as_object().unwrap().clone();
+        let with_newline = !last.contains_key("key");
+        arguments.as_object_mut().unwrap().extend(last);
+        sidecar.call("send", arguments);
+        let text = sidecar.output_with(&id, "done");
+        assert_eq!(
+            text,
+            if with_newline {
+                "last\ndone\n"
+            } else {
+                "lastdone\n"
+            }
+        );
+        let sentence = sidecar.fail("send", json!({ "id": id, "input": "more" }));
+        assert!(sentence.contains("closed"), "{sentence}");
+    }
+}
+
+#[test]
+fn an_end_waits_for_what_is_pending() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("sleep 0.3; wc -c");
+    sidecar.call(
+        "send",
+        json!({ "id": id, "input": "x".repeat(500_000), "eof": true }),
+    );
+    assert_eq!(sidecar.output_with(&id, "\n").trim(), "500001");
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_interrupts_as_a_terminal_would() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("trap 'echo interrupted' INT; echo armed; while :; do sleep 0.05; done");
+    sidecar.output_with(&id, "armed");
+    sidecar.call("send", json!({ "id": id, "key": "ctrl-c" }));
+    sidecar.output_with(&id, "interrupted");
+    sidecar.call("status", json!({ "id": id }));
+    let id = sidecar.start("exec sleep 300");
+    sidecar.call("send", json!({ "id": id, "key": "ctrl-c" }));
+    // Not by stop: it ended by itself.
+    let status = sidecar.state(&id, "failed");
+    assert_eq!(
+        (&status["exitCode"], &status["signal"]),
+        (&json!(-1), &json!(2))
+    );
+}
+
+#[test]
 fn parallel_inputs_do_not_mix() {
     let mut sidecar = Sidecar::new();
     let id = sidecar

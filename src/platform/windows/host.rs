@@ -147,6 +147,11 @@ impl Host {
         })
     }
 
+    /// Interrupts what is on the console of the tree: the same event that asks it to end.
+    pub fn interrupt(&mut self) {
+        self.ask();
+    }
+
     /// Asks everything in the tree to end: what Ctrl-C would do if it were typed in its console.
     /// The guard hears it too, and takes no notice.
     pub fn ask(&mut self) {
