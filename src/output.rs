@@ -9,11 +9,19 @@
 //! Architecture invariant: pure. No clock, no lock, no input or output.
 
 mod clean;
+mod grep;
 mod ring;
 mod view;
 
+use std::collections::VecDeque;
+
+pub use grep::Grep;
 use ring::Ring;
 pub use view::{Request, View};
+
+/// Cursors that are remembered. One that is older is taken for the next older one that is known,
+/// or for the beginning: a reader then gets something twice, and nothing never.
+const MOST_MARKS: usize = 4096;
 
 /// Which of the two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +38,22 @@ pub struct Output {
     out: Ring,
     err: Ring,
     capacity: usize,
+    /// What each cursor that was given out means, oldest first.
+    marks: VecDeque<Mark>,
+}
+
+/// A moment in both streams. Its cursor is how many bytes had come by then: a plain number, which
+/// no two moments share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    out: u64,
+    err: u64,
+}
+
+impl Mark {
+    fn cursor(self) -> u64 {
+        self.out + self.err
+    }
 }
 
 impl Output {
@@ -39,6 +63,7 @@ impl Output {
             out: Ring::default(),
             err: Ring::default(),
             capacity,
+            marks: VecDeque::new(),
         }
     }
 
@@ -73,9 +98,48 @@ impl Output {
     }
 
     /// What a reader asked to see.
-    pub fn view(&self, request: &Request) -> View {
-        let (out, err) = self.shown();
-        view::view(&out, &err, request)
+    pub fn view(&mut self, request: &Request) -> View {
+        let cursor = self.cursor();
+        let (out, err) = match request.since {
+            None => self.shown(),
+            Some(since) => self.shown_since(self.mark(since), request.raw),
+        };
+        view::view(&out, &err, request, cursor)
+    }
+
+    /// The cursor of what comes next.
+    pub fn cursor(&mut self) -> u64 {
+        let now = Mark {
+            out: self.out.position(clean::open_length),
+            err: self.err.position(clean::open_length),
+        };
+        if self.marks.back() != Some(&now) {
+            self.marks.push_back(now);
+            let surplus = self.marks.len().saturating_sub(MOST_MARKS);
+            self.marks.drain(..surplus);
+        }
+        now.cursor()
+    }
+
+    /// The newest moment that is known and not after the cursor. One that is ahead of everything
+    /// is of an earlier process of that name, and means nothing here.
+    fn mark(&self, cursor: u64) -> Mark {
+        let ahead = self.marks.back().is_some_and(|now| now.cursor() < cursor);
+        let cursor = if ahead { 0 } else { cursor };
+        let known = self.marks.partition_point(|mark| mark.cursor() <= cursor);
+        match known.checked_sub(1).and_then(|at| self.marks.get(at)) {
+            Some(mark) => *mark,
+            None => Mark { out: 0, err: 0 },
+        }
+    }
+
+    fn shown_since(&self, mark: Mark, raw: bool) -> (ring::Shown<'_>, ring::Shown<'_>) {
+        let (out_room, err_room) = self.rooms(self.out.len(), self.err.len());
+        let redraws = |rest: &[u8]| !raw && clean::redraws(rest);
+        (
+            self.out.shown_since(mark.out, out_room, redraws),
+            self.err.shown_since(mark.err, err_room, redraws),
+        )
     }
 
     fn shown(&self) -> (ring::Shown<'_>, ring::Shown<'_>) {
@@ -99,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn all(output: &Output) -> View {
+    fn all(output: &mut Output) -> View {
         output.view(&Request::default())
     }
 
@@ -110,7 +174,7 @@ mod tests {
         for number in 0..1000 {
             output.push(Stream::Out, format!("line {number}\n").as_bytes());
         }
-        let view = all(&output);
+        let view = all(&mut output);
         assert_eq!(view.stderr, "the error\n");
         assert!(view.stdout.ends_with("line 998\nline 999\n"));
         assert!(view.stdout.len() > 900);
@@ -120,9 +184,9 @@ mod tests {
     fn one_stream_may_use_all_the_room_until_the_other_wants_its_half() {
         let mut output = Output::new(100);
         output.push(Stream::Out, &b"out\n".repeat(25));
-        assert_eq!(all(&output).stdout.len(), 100);
+        assert_eq!(all(&mut output).stdout.len(), 100);
         output.push(Stream::Err, &b"err\n".repeat(25));
-        let view = all(&output);
+        let view = all(&mut output);
         assert_eq!((view.stdout.len(), view.stderr.len()), (48, 48));
     }
 
@@ -131,7 +195,7 @@ mod tests {
         let mut output = Output::new(100);
         output.push(Stream::Out, &[&[b'x'; 500][..], b"TAIL\n"].concat());
         output.push(Stream::Out, b"after\n");
-        let view = all(&output);
+        let view = all(&mut output);
         assert!(view.stdout.ends_with("xxTAIL\nafter\n"), "{}", view.stdout);
         assert_eq!(view.stdout.len(), 100);
     }
@@ -149,7 +213,7 @@ mod tests {
     fn a_read_larger_than_the_buffer_leaves_whole_lines() {
         let mut output = Output::new(10);
         output.push(Stream::Out, b"first\nsecond\nthird\nlast\n");
-        assert_eq!(all(&output).stdout, "last\n");
+        assert_eq!(all(&mut output).stdout, "last\n");
     }
 
     #[test]
@@ -157,8 +221,8 @@ mod tests {
         let mut output = Output::new(1);
         output.push(Stream::Out, b"ab");
         output.push(Stream::Err, b"cd");
-        assert_eq!(all(&output).stderr, "d");
-        assert_eq!(all(&output).stdout, "");
+        assert_eq!(all(&mut output).stderr, "d");
+        assert_eq!(all(&mut output).stdout, "");
     }
 
     /// The contract in the plainest words: two lists of lines, of which the oldest go.
@@ -222,6 +286,166 @@ mod tests {
                 let seen = Model::newest(&model.err, err_held);
                 prop_assert_eq!(view.stderr.as_bytes(), seen);
             }
+        }
+    }
+
+    fn since(cursor: u64) -> Request {
+        Request {
+            since: Some(cursor),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn a_cursor_gives_only_what_is_new() {
+        let mut output = Output::new(1000);
+        output.push(Stream::Out, b"one\ntw");
+        output.push(Stream::Err, b"e1\n");
+        let first = all(&mut output);
+        assert_eq!(first.cursor, 9);
+        let view = output.view(&since(first.cursor));
+        assert_eq!((&*view.stdout, &*view.stderr), ("", ""));
+        output.push(Stream::Out, b"o\nthree\n");
+        output.push(Stream::Err, b"e2\n");
+        let second = output.view(&since(first.cursor));
+        assert_eq!((&*second.stdout, &*second.stderr), ("o\nthree\n", "e2\n"));
+        // It is the reader's to keep: an older one still means the same.
+        assert_eq!(output.view(&since(first.cursor)).stdout, second.stdout);
+        assert_eq!(output.view(&since(0)).stdout, "one\ntwo\nthree\n");
+        // One that nobody was given is taken for an older one.
+        assert_eq!(output.view(&since(first.cursor + 1)).stdout, second.stdout);
+        assert_eq!(output.view(&since(u64::MAX)).stdout, "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn what_is_gone_between_is_counted() {
+        let mut output = Output::new(10);
+        output.push(Stream::Out, b"123\n");
+        let cursor = all(&mut output).cursor;
+        output.push(Stream::Out, b"4567\n890\nab\n");
+        let view = output.view(&since(cursor));
+        assert_eq!((&*view.stdout, view.dropped), ("890\nab\n", 5));
+        assert!(view.cut_from.is_some());
+        assert_eq!(all(&mut output).dropped, 0);
+    }
+
+    #[test]
+    fn nothing_is_cut_in_the_middle_of_a_sequence_or_a_character() {
+        for (before, after, seen) in [
+            (&b"a\xe2\x98"[..], &b"\x83b"[..], "\u{2603}b"),
+            (b"a\x1b[3", b"1mb", "b"),
+            (b"a\x1b]0;title", b" end\x07b", "b"),
+        ] {
+            for raw in [false, true] {
+                let mut output = Output::new(100);
+                output.push(Stream::Out, before);
+                let request = |since| Request {
+                    raw,
+                    since,
+                    ..Request::default()
+                };
+                let first = output.view(&request(None));
+                assert_eq!(first.stdout, "a");
+                output.push(Stream::Out, after);
+                let second = output.view(&request(Some(first.cursor)));
+                if raw {
+                    let whole = [before, after].concat();
+                    assert_eq!(
+                        first.stdout + &second.stdout,
+                        String::from_utf8(whole).unwrap()
+                    );
+                } else {
+                    assert_eq!(second.stdout, seen);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_drawn_again_is_shown_as_it_is_now() {
+        let mut output = Output::new(1000);
+        output.push(Stream::Out, b"start\n 10% of it");
+        let cursor = all(&mut output).cursor;
+        output.push(Stream::Out, b"\r 20");
+        assert_eq!(output.view(&since(cursor)).stdout, " 20% of it");
+        output.push(Stream::Out, b"\r\n");
+        assert_eq!(output.view(&since(cursor)).stdout, " 20% of it\n");
+        // Colours alone draw nothing again.
+        let cursor = all(&mut output).cursor;
+        output.push(Stream::Out, b"\x1b[32m> \x1b[0m");
+        let prompt = output.view(&since(cursor));
+        assert_eq!(prompt.stdout, "> ");
+        output.push(Stream::Out, b"\x1b[1manswer\x1b[0m\r\n");
+        assert_eq!(output.view(&since(prompt.cursor)).stdout, "answer\n");
+    }
+
+    proptest! {
+        /// Two readers, each with a cursor of its own, get everything.
+        #[test]
+        fn readers_get_everything(
+            pieces in proptest::collection::vec(
+                (any::<bool>(), "[a-cé☃\n]{0,6}(\x1b\\[3[1-7]m)?", 0..4_u8),
+                0..60,
+            ),
+            cuts in proptest::collection::vec(1..5_usize, 1..20),
+        ) {
+            let mut output = Output::new(1 << 20);
+            let mut whole = [String::new(), String::new()];
+            let mut readers = [(0, [String::new(), String::new()]), (0, [String::new(), String::new()])];
+            let mut cuts = cuts.into_iter().cycle();
+            for (err, text, reads) in pieces {
+                let stream = if err { Stream::Err } else { Stream::Out };
+                whole[usize::from(err)].push_str(&text);
+                for piece in text.as_bytes().chunks(cuts.next().unwrap_or(1)) {
+                    output.push(stream, piece);
+                    for (reader, (cursor, got)) in readers.iter_mut().enumerate() {
+                        if usize::from(reads) & (1 << reader) != 0 {
+                            let view = output.view(&Request {
+                                raw: reader == 1,
+                                ..since(*cursor)
+                            });
+                            *cursor = view.cursor;
+                            got[0].push_str(&view.stdout);
+                            got[1].push_str(&view.stderr);
+                        }
+                    }
+                }
+            }
+            let clean = all(&mut output);
+            for (reader, (cursor, mut got)) in readers.into_iter().enumerate() {
+                let raw = reader == 1;
+                let view = output.view(&Request { raw, ..since(cursor) });
+                got[0].push_str(&view.stdout);
+                got[1].push_str(&view.stderr);
+                if raw {
+                    prop_assert_eq!(&got, &whole);
+                } else {
+                    prop_assert_eq!(&got[0], &clean.stdout);
+                    prop_assert_eq!(&got[1], &clean.stderr);
+                }
+            }
+        }
+
+        /// However little is held: what a reader gets and what it is told to have missed is all.
+        #[test]
+        fn what_a_reader_misses_is_counted(
+            pieces in proptest::collection::vec(("[a-c\n]{0,9}", any::<bool>()), 0..80),
+            capacity in 1..40_usize,
+        ) {
+            let mut output = Output::new(capacity);
+            let (mut cursor, mut got, mut dropped, mut total) = (0, 0, 0, 0);
+            for (text, read) in pieces {
+                output.push(Stream::Out, text.as_bytes());
+                total += text.len() as u64;
+                if read {
+                    let view = output.view(&Request { raw: true, ..since(cursor) });
+                    cursor = view.cursor;
+                    got += view.stdout.len() as u64;
+                    dropped += view.dropped;
+                }
+            }
+            let view = output.view(&Request { raw: true, ..since(cursor) });
+            prop_assert_eq!(got + dropped + view.stdout.len() as u64 + view.dropped, total);
         }
     }
 }

@@ -179,6 +179,11 @@ impl Process {
         }
     }
 
+    /// The cursor of what it writes next.
+    pub fn cursor(&self) -> u64 {
+        lock(&self.output).cursor()
+    }
+
     /// Bytes of output held.
     pub fn output_size(&self) -> usize {
         lock(&self.output).size()

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::Args;
 use super::{Failure, Sidecar, answer};
-use crate::output::Request;
+use crate::output::{Grep, Request};
 
 /// No answer is larger on the wire; what surrounds the text needs the difference to 4 MiB.
 const MAX_WIRE: usize = (4 << 20) - (4 << 10);
@@ -17,12 +17,15 @@ pub(super) fn tool() -> Tool {
     super::tool(
         "output",
         "What a process has written, newest kept; an unfinished last line (a prompt) is included. \
-         `truncated` tells that something before it is left out.",
+         `truncated` tells that something before it is left out. Pass `cursor` as `since` next time \
+         to get only what is new.",
         super::looks(),
         json!({
             "id": super::id_property(),
             "tail": { "type": "integer", "description": "Only the last N lines of each stream" },
             "maxBytes": { "type": "integer", "description": "Only the newest N bytes in all" },
+            "since": { "type": "integer", "description": "Only what came after this cursor" },
+            "grep": { "type": "string", "description": "Only lines that match this regex" },
             "raw": { "type": "boolean", "description": "With escape sequences, as it was written" },
         }),
         &["id"],
@@ -39,6 +42,15 @@ struct Answer {
     truncated: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total_bytes: Option<u64>,
+    /// Bytes between the cursor and what is shown that are gone.
+    #[serde(skip_serializing_if = "is_zero")]
+    dropped: u64,
+    cursor: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 pub(super) async fn call(
@@ -52,6 +64,11 @@ pub(super) async fn call(
     let max_bytes = args.count("maxBytes")?.filter(limit);
     let max_bytes = max_bytes.into_iter().chain(sidecar.max_output_size).min();
     let raw = args.flag("raw")?.unwrap_or(false);
+    let since = args.count("since")?;
+    let grep = args
+        .text("grep")?
+        .map(|source| Grep::new(&source).map_err(|error| Failure(format!("grep: {error}"))))
+        .transpose()?;
     let process = sidecar.supervisor.find(&wanted)?;
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;
@@ -60,6 +77,8 @@ pub(super) async fn call(
         max_bytes,
         max_wire: Some(MAX_WIRE),
         raw,
+        since,
+        grep,
     });
     let answer = answer(&Answer {
         stdout: view.stdout,
@@ -67,6 +86,8 @@ pub(super) async fn call(
         uptime: process.life().uptime(Instant::now()).to_string(),
         truncated: view.cut_from.map(|_| true),
         total_bytes: view.cut_from,
+        dropped: view.dropped,
+        cursor: view.cursor,
     })?;
     sidecar.wire.reserve(id, answer.len());
     Ok(answer)

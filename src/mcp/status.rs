@@ -47,6 +47,7 @@ struct Answer<'a> {
     /// How many processes of the tree are alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<usize>,
+    cursor: u64,
     /// What the end of the tree is sure to reach.
     containment: &'static str,
     /// Why that is less than `exact`.
@@ -77,6 +78,7 @@ pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure>
         signal: life.signal(),
         reason: life.reason(),
         processes: process.tree_size(),
+        cursor: process.cursor(),
         containment: process.containment.as_str(),
         containment_reason: process.containment.shortfall(),
     })

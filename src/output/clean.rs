@@ -24,6 +24,32 @@ pub(super) fn clean(text: &[u8], context: &[u8], ended: bool, out: &mut String) 
     line(rest, ended, out);
 }
 
+/// How many bytes at the end of `text` begin a character or a sequence that is not whole yet.
+pub(super) fn open_length(text: &[u8]) -> usize {
+    if let Some(escape) = memchr::memrchr(0x1b, text)
+        && sequence(&text[escape..]) == Sequence::Open
+    {
+        return text.len() - escape;
+    }
+    half_character(text)
+}
+
+/// Whether this rest of a line changes what was shown of the line before it.
+pub(super) fn redraws(rest: &[u8]) -> bool {
+    let returns = rest.iter().rev().take_while(|byte| **byte == b'\r').count();
+    let rest = &rest[..rest.len() - returns];
+    if memchr::memchr2(b'\r', 0x08, rest).is_some() {
+        return true;
+    }
+    memchr::memchr_iter(0x1b, rest).any(|escape| match sequence(&rest[escape..]) {
+        // Colours change nothing; what else begins like this moves or erases.
+        Sequence::Whole(length) => {
+            rest.get(escape + 1) == Some(&b'[') && rest[escape + length - 1] != b'm'
+        }
+        _ => false,
+    })
+}
+
 /// One line without its newline. An unfinished one may end in half a sequence or character.
 fn line(raw: &[u8], finished: bool, out: &mut String) {
     let returns = raw.iter().rev().take_while(|byte| **byte == b'\r').count();

@@ -12,6 +12,9 @@ use memchr::{memchr, memrchr};
 /// How much of what has left is remembered, to recognise an escape sequence that was cut.
 const CONTEXT: usize = 32;
 
+/// A sequence that is longer and not whole is taken for text.
+const LONGEST_OPEN: usize = 256;
+
 /// The newest bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
@@ -97,6 +100,58 @@ impl Ring {
         }
     }
 
+    /// What is shown of what came after a position. A line that has been overwritten since then is
+    /// shown from its start, where that may be told from `redrawn`.
+    pub(super) fn shown_since(
+        &self,
+        position: u64,
+        room: usize,
+        redrawn: impl FnOnce(&[u8]) -> bool,
+    ) -> Shown<'_> {
+        let Some(at) = position.checked_sub(self.past.count).filter(|at| *at > 0) else {
+            let shown = self.shown(room);
+            return Shown {
+                dropped: shown.dropped.saturating_sub(position),
+                ..shown
+            };
+        };
+        let at = usize::try_from(at)
+            .unwrap_or(usize::MAX)
+            .min(self.bytes.len());
+        let (head, tail) = self.bytes.as_slices();
+        let all = Shown {
+            head,
+            tail,
+            dropped: 0,
+            context: &self.past.context,
+            ended: self.ended,
+        };
+        let after = all.from(at);
+        let line = after.newline_after().unwrap_or(after.len());
+        let begun = all.newline_before(at).map_or(0, |newline| newline + 1);
+        let from = if begun < at && redrawn(&after.bytes()[..line]) {
+            begun
+        } else {
+            at
+        };
+        Shown {
+            dropped: 0,
+            ..all.from(from)
+        }
+    }
+
+    /// The position up to which everything is whole: `open` tells how many bytes at the end of
+    /// these are half a character or half a sequence.
+    pub(super) fn position(&self, open: impl FnOnce(&[u8]) -> usize) -> u64 {
+        let end = self.past.count + self.bytes.len() as u64;
+        if self.ended {
+            return end;
+        }
+        let last = self.bytes.len().saturating_sub(LONGEST_OPEN);
+        let last: Vec<u8> = self.bytes.range(last..).copied().collect();
+        end - open(&last) as u64
+    }
+
     /// Grows by doubling, but never beyond the room: a full ring has no slack.
     fn reserve(&mut self, more: usize, room: usize) {
         let wanted = self.bytes.len() + more;
@@ -148,6 +203,21 @@ impl<'a> Shown<'a> {
             dropped: 0,
             ..self.from(at + 1)
         }
+    }
+
+    /// Without so many bytes at the end.
+    pub(super) fn without_last(self, count: usize) -> Self {
+        let length = self.len() - count.min(self.len());
+        let in_head = length.min(self.head.len());
+        Self {
+            head: &self.head[..in_head],
+            tail: &self.tail[..length - in_head],
+            ..self
+        }
+    }
+
+    fn newline_after(&self) -> Option<usize> {
+        memchr(b'\n', self.head).or_else(|| memchr(b'\n', self.tail).map(|at| at + self.head.len()))
     }
 
     fn newline_before(&self, at: usize) -> Option<usize> {

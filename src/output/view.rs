@@ -1,6 +1,7 @@
 //! What one answer shows of both streams: the last lines, the newest bytes.
 
-use super::clean::clean;
+use super::clean::{clean, open_length};
+use super::grep::Grep;
 use super::ring::Shown;
 
 /// What a reader asks for. Nothing is: all that is held.
@@ -14,6 +15,10 @@ pub struct Request {
     pub max_wire: Option<usize>,
     /// As it was written, not as a person would see it.
     pub raw: bool,
+    /// Only what came after this cursor.
+    pub since: Option<u64>,
+    /// Only lines like this.
+    pub grep: Option<Grep>,
 }
 
 /// What a reader sees.
@@ -26,9 +31,13 @@ pub struct View {
     /// How much text there was before a limit or the buffer's own bound cut it; none if neither
     /// did.
     pub cut_from: Option<u64>,
+    /// How many bytes between the cursor and what is shown are gone.
+    pub dropped: u64,
+    /// The cursor of what comes next.
+    pub cursor: u64,
 }
 
-pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request) -> View {
+pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request, cursor: u64) -> View {
     let (stdout, out_dropped) = text(*out, request);
     let (stderr, err_dropped) = text(*err, request);
     let dropped = out_dropped + err_dropped;
@@ -47,19 +56,34 @@ pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request) -> View 
         cut_from: (limit < size || dropped > 0).then_some(size as u64 + dropped),
         stdout: newest(stdout, out_share),
         stderr: newest(stderr, err_share),
+        dropped: if request.since.is_some() {
+            out.dropped + err.dropped
+        } else {
+            0
+        },
+        cursor,
     }
 }
 
 fn text(shown: Shown<'_>, request: &Request) -> (String, u64) {
-    let shown = request.tail.map_or(shown, |count| shown.last_lines(count));
+    let tail = request.tail.filter(|_| request.grep.is_none());
+    let shown = tail.map_or(shown, |count| shown.last_lines(count));
+    let shown = if request.raw && !shown.ended {
+        shown.without_last(open_length(&shown.bytes()))
+    } else {
+        shown
+    };
     let bytes = shown.bytes();
-    let text = if request.raw {
+    let mut text = if request.raw {
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         let mut text = String::with_capacity(bytes.len());
         clean(&bytes, shown.context, shown.ended, &mut text);
         text
     };
+    if let Some(grep) = &request.grep {
+        text = grep.filter(&text, request.tail);
+    }
     (text, shown.dropped)
 }
 
@@ -153,7 +177,7 @@ mod tests {
 
     #[test]
     fn tail_counts_lines_of_each_stream() {
-        let output = output("a\nb\nc\n", "x\ny\nunfinished");
+        let mut output = output("a\nb\nc\n", "x\ny\nunfinished");
         let view = output.view(&tail(1));
         assert_eq!((&*view.stdout, &*view.stderr), ("c\n", "unfinished"));
         let view = output.view(&tail(2));
@@ -242,7 +266,7 @@ mod tests {
         fn every_limit_is_kept_and_cuts_nothing_but_the_beginning(
             out in "[ab☃\n]{0,60}", err in "[cd\n]{0,60}", limit in 1_u64..130,
         ) {
-            let whole = output(&out, &err);
+            let mut whole = output(&out, &err);
             let view = whole.view(&max(limit));
             let size = view.stdout.len() + view.stderr.len();
             prop_assert!(size as u64 <= limit);

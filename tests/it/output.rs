@@ -151,3 +151,74 @@ fn raw_output_is_as_it_was_written() {
         "2%d 1%\n"
     );
 }
+
+#[test]
+fn a_cursor_gives_only_what_is_new_and_grep_only_what_matches() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("echo first; echo oops >&2; exec cat");
+    sidecar.output_when(&id, "both", |output| {
+        output["stdout"] == "first\n" && output["stderr"] == "oops\n"
+    });
+    let cursor = sidecar.call("output", json!({ "id": id }))["cursor"].clone();
+    assert_eq!(cursor, 11);
+    assert_eq!(
+        sidecar.call("status", json!({ "id": id }))["cursor"],
+        cursor
+    );
+    sidecar.call(
+        "send",
+        json!({ "id": id, "input": "a error\nb\nc error\nd" }),
+    );
+    sidecar.output_with(&id, "d\n");
+    let new = sidecar.call("output", json!({ "id": id, "since": cursor }));
+    assert_eq!(
+        (&new["stdout"], &new["stderr"]),
+        (&json!("a error\nb\nc error\nd\n"), &json!(""))
+    );
+    // First what is new, then what matches, then the last of it.
+    for (arguments, wanted) in [
+        (
+            json!({ "since": cursor, "grep": "error" }),
+            "a error\nc error\n",
+        ),
+        (
+            json!({ "since": cursor, "grep": "error", "tail": 1 }),
+            "c error\n",
+        ),
+        (json!({ "grep": "^(first|d)$" }), "first\nd\n"),
+        (json!({ "since": new["cursor"] }), ""),
+        (json!({ "since": cursor.to_string(), "tail": 1 }), "d\n"),
+    ] {
+        let mut arguments = arguments;
+        arguments["id"] = json!(id);
+        assert_eq!(
+            sidecar.call("output", arguments.clone())["stdout"],
+            wanted,
+            "{arguments}"
+        );
+    }
+    for (arguments, wanted) in [
+        (json!({ "id": id, "grep": "(" }), "\"(\" is not a valid"),
+        (json!({ "id": id, "since": -1 }), "since"),
+        (json!({ "id": id, "since": "x" }), "since"),
+    ] {
+        let sentence = sidecar.fail("output", arguments);
+        assert!(sentence.contains(wanted), "{sentence}");
+    }
+}
+
+#[test]
+fn what_is_gone_since_a_cursor_is_told() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_BUFFER_SIZE", "1000")]);
+    let id = sidecar.start("echo first; read line; seq 1000 1999; echo end; exec sleep 300");
+    sidecar.output_with(&id, "first");
+    let cursor = sidecar.call("output", json!({ "id": id }))["cursor"].clone();
+    sidecar.call("send", json!({ "id": id, "input": "go" }));
+    sidecar.output_with(&id, "end");
+    let output = sidecar.call("output", json!({ "id": id, "since": cursor }));
+    let text = output["stdout"].as_str().unwrap();
+    assert!(text.ends_with("1998\n1999\nend\n"), "{output}");
+    let dropped = output["dropped"].as_u64().unwrap();
+    assert_eq!(dropped + text.len() as u64, 5004);
+    assert_eq!(output["truncated"], true);
+}
