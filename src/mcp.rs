@@ -15,6 +15,7 @@ mod start;
 mod status;
 mod stop;
 mod transport;
+mod wait;
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult,
-    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
     ToolAnnotations,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
@@ -42,10 +43,10 @@ use transport::{Wire, WireState};
 
 /// What a model reads about this server before it reads about its tools.
 const INSTRUCTIONS: &str = "Runs commands that do not end by themselves (dev servers, watchers, \
-    databases, REPLs) and keeps their output. `start` one and get its id; read it with `output` \
-    (use `tail`), type into it with `send`, see how it is with `status` or `list`, end it and all \
-    its children with `stop`. A `name` given at `start` can be used for the id. Everything ends \
-    when this server ends. For short commands use your own shell.";
+    databases, REPLs) and keeps their output. `start` one, with `wait` (a port, a line) to return when \
+    it is ready; read it with `output` (`since` for what is new), type into it with `send`, see how it \
+    is with `status` or `list`, end it and all its children with `stop`. A `name` given at `start` can \
+    be used for the id. Everything ends when this server ends. For short commands use your own shell.";
 
 /// At the end of the input this is how long answers and trees may take.
 const FAREWELL: Duration = Duration::from_millis(1400);
@@ -232,16 +233,16 @@ impl Sidecar {
         &self,
         tool: &Tool,
         arguments: Option<JsonObject>,
-        id: &RequestId,
+        context: &RequestContext<RoleServer>,
     ) -> Result<String, Failure> {
         let args = Args::new(tool, arguments)?;
         let answer = match &*tool.name {
-            "start" => start::call(self, args).await,
+            "start" => start::call(self, args, context).await,
             "stop" => stop::call(self, args).await,
             // It shows everything anyway.
             "list" => return list::call(self),
-            "output" => output::call(self, args, id).await,
-            "send" => send::call(self, args).await,
+            "output" => output::call(self, args, context).await,
+            "send" => send::call(self, args, context).await,
             "status" => status::call(self, args),
             other => unreachable!("{other} is listed but has no code"),
         }?;
@@ -312,7 +313,7 @@ impl ServerHandler for Sidecar {
             return Err(ErrorData::invalid_params(message, None));
         };
         let sidecar = self.clone();
-        let call = async move { sidecar.call(&tool, request.arguments, &context.id).await };
+        let call = async move { sidecar.call(&tool, request.arguments, &context).await };
         Ok(contained(call).await.into())
     }
 

@@ -50,6 +50,10 @@ struct Mark {
     err: u64,
 }
 
+/// Where a search goes on: everything before was looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Place(Mark);
+
 impl Mark {
     fn cursor(self) -> u64 {
         self.out + self.err
@@ -119,6 +123,26 @@ impl Output {
             self.marks.drain(..surplus);
         }
         now.cursor()
+    }
+
+    /// Where a search begins that looks at what came after a cursor, or at all that is held.
+    pub fn place(&self, since: Option<u64>) -> Place {
+        Place(self.mark(since.unwrap_or(0)))
+    }
+
+    /// The first line that matches, also an unfinished one. Where none does, `place` moves on.
+    pub fn search(&self, grep: &Grep, place: &mut Place) -> Option<String> {
+        let (out, err) = self.shown_since(place.0, false);
+        let found = [out, err].iter().find_map(|shown| {
+            let mut text = String::new();
+            clean::clean(&shown.bytes(), shown.context, shown.ended, &mut text);
+            grep.first(&text)
+        });
+        place.0 = Mark {
+            out: self.out.unfinished().max(place.0.out),
+            err: self.err.unfinished().max(place.0.err),
+        };
+        found
     }
 
     /// The newest moment that is known and not after the cursor. One that is ahead of everything

@@ -22,6 +22,7 @@
 //! - [`look_after_children`]: reaps what ends; never completes.
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
 //! - [`tree_size`]: how many processes of a tree are alive.
+//! - [`listens`], [`port_owner`]: whether a tree listens on a TCP port, and who does.
 //! - [`host_gone`]: completes when the host is gone although the client's end is still open.
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
@@ -82,7 +83,9 @@ pub use windows::{
     prepare, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 
-pub use system::{CONTAINMENT, Host, INEXACT, end_strays, host_gone, tree_size};
+pub use system::{
+    CONTAINMENT, Host, INEXACT, end_strays, host_gone, listens, port_owner, tree_size,
+};
 
 /// What the end of a tree is sure to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

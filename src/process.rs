@@ -12,8 +12,10 @@
 
 pub mod command;
 mod frames;
+pub mod http;
 pub mod input;
 pub mod state;
+pub mod wait;
 
 use std::ffi::OsString;
 use std::io;
@@ -54,6 +56,8 @@ pub struct Process {
     /// Shared with the task, which holds the lock for one copy at a time.
     output: Arc<Mutex<Output>>,
     mailbox: mpsc::UnboundedSender<Message>,
+    /// When something was written last.
+    written: watch::Receiver<Instant>,
 }
 
 /// Why nothing runs.
@@ -97,6 +101,7 @@ pub enum StartError {
 enum Message {
     Stop { grace: Duration },
     Input { input: Input, reply: Reply },
+    Settle(oneshot::Sender<()>),
 }
 
 impl Process {
@@ -132,9 +137,11 @@ impl Process {
         let (life, observed) = watch::channel(Life::new(pid, now));
         let output = Arc::new(Mutex::new(Output::new(buffer_size)));
         let (mailbox, messages) = mpsc::unbounded_channel();
+        let (wrote, written) = watch::channel(now);
         let task = Task {
             life,
             output: output.clone(),
+            wrote,
             messages,
             frames,
             queue: Queue::new(now),
@@ -157,6 +164,7 @@ impl Process {
             life: observed,
             output,
             mailbox,
+            written,
         })
     }
 
@@ -219,6 +227,15 @@ impl Process {
         let _ = self.life.clone().wait_for(|life| life.gone).await;
     }
 
+    /// Reads what it has written up to now, on both streams.
+    async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        if self.mailbox.send(Message::Settle(done)).is_ok() {
+            // A task that has ended has read everything.
+            let _ = settled.await;
+        }
+    }
+
     /// Gives it input, whole or not at all. Answers how many bytes it has not read yet.
     pub async fn send(&self, input: Input) -> Result<usize, InputError> {
         let (reply, answer) = oneshot::channel();
@@ -232,6 +249,7 @@ impl Process {
 struct Task {
     life: watch::Sender<Life>,
     output: Arc<Mutex<Output>>,
+    wrote: watch::Sender<Instant>,
     messages: mpsc::UnboundedReceiver<Message>,
     frames: Frames,
     queue: Queue,
@@ -264,6 +282,10 @@ impl Task {
                 () = writable(self.stdin.as_ref()), if !self.queue.is_empty() => self.feed(),
                 () = until(self.queue.deadline()) => self.queue.expire(Instant::now()),
                 message = self.messages.recv(), if handled => match message {
+                    Some(Message::Settle(done)) => {
+                        self.drain().await;
+                        let _ = done.send(());
+                    }
                     Some(message) => self.obey(message),
                     None => handled = false,
                 },
@@ -273,6 +295,7 @@ impl Task {
 
     fn obey(&mut self, message: Message) {
         match message {
+            Message::Settle(_) => {}
             Message::Stop { grace } => {
                 self.life.send_modify(Life::ask_to_stop);
                 self.tell(ToGuard::Stop { grace });
@@ -399,7 +422,7 @@ impl Task {
                     .inspect(|read| lock(&self.output).push(stream, &scratch[..*read]))
             });
             match read {
-                Ok(1..) => {}
+                Ok(1..) => drop(self.wrote.send_replace(Instant::now())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(0) | Err(_) => {

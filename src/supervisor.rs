@@ -69,12 +69,13 @@ impl Supervisor {
     }
 
     /// Starts a command, or finds the living process that is the same. To `replace` is to end
-    /// first what of this name lives.
+    /// first what of this name lives. A `port` that it is waited for on must be free.
     pub async fn start(
         &self,
         name: Option<String>,
         command: Command,
         replace: bool,
+        port: Option<u16>,
     ) -> Result<Started, Error> {
         check(name.as_deref(), &command)?;
         if replace && name.is_none() {
@@ -99,6 +100,12 @@ impl Supervisor {
                 Taken::Busy(mut other) => drop(other.changed().await),
             }
         };
+        if let Some(port) = port
+            && let Some(owner) = platform::port_owner(port)
+        {
+            self.registry().entries.retain(|entry| entry.id != id);
+            return Err(Error::PortTaken { port, owner });
+        }
         let line = command.label();
         let Limits {
             buffer_size,

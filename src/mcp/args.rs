@@ -70,6 +70,32 @@ impl Args {
         })
     }
 
+    /// What is in an object that is a parameter, and may have these keys.
+    pub(super) fn nested(
+        name: &str,
+        values: impl IntoIterator<Item = (String, Value)>,
+        keys: &[&str],
+    ) -> Result<Self, Wrong> {
+        let mut values: JsonObject = values.into_iter().collect();
+        if let Some(unknown) = values.keys().find(|key| !keys.contains(&&***key)) {
+            return Err(Wrong::Unknown {
+                tool: name.into(),
+                name: unknown.clone(),
+                known: format!("it has {}", keys.join(", ")),
+            });
+        }
+        values.retain(|_, value| !value.is_null());
+        Ok(Self {
+            tool: name.into(),
+            values,
+        })
+    }
+
+    /// Whatever is given.
+    pub(super) fn value(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name)
+    }
+
     /// A text that must be given.
     pub(super) fn needed_text(&mut self, name: &'static str) -> Result<String, Wrong> {
         self.text(name)?.ok_or_else(|| Wrong::Missing {

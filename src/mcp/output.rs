@@ -2,11 +2,14 @@
 
 use std::time::Instant;
 
-use rmcp::model::{RequestId, Tool};
+use rmcp::RoleServer;
+use rmcp::model::Tool;
+use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
+use super::wait::{Waited, conditions};
 use super::{Failure, Sidecar, answer};
 use crate::output::{Grep, Request};
 
@@ -26,6 +29,7 @@ pub(super) fn tool() -> Tool {
             "maxBytes": { "type": "integer", "description": "Only the newest N bytes in all" },
             "since": { "type": "integer", "description": "Only what came after this cursor" },
             "grep": { "type": "string", "description": "Only lines that match this regex" },
+            "wait": super::wait::property(),
             "raw": { "type": "boolean", "description": "With escape sequences, as it was written" },
         }),
         &["id"],
@@ -46,6 +50,8 @@ struct Answer {
     #[serde(skip_serializing_if = "is_zero")]
     dropped: u64,
     cursor: u64,
+    #[serde(flatten)]
+    waited: Option<Waited>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -56,9 +62,9 @@ fn is_zero(count: &u64) -> bool {
 pub(super) async fn call(
     sidecar: &Sidecar,
     mut args: Args,
-    id: &RequestId,
+    context: &RequestContext<RoleServer>,
 ) -> Result<String, Failure> {
-    let wanted = args.needed_text("id")?;
+    let id = args.needed_text("id")?;
     let limit = |count: &u64| *count > 0;
     let tail = args.count("tail")?.filter(limit);
     let max_bytes = args.count("maxBytes")?.filter(limit);
@@ -69,7 +75,12 @@ pub(super) async fn call(
         .text("grep")?
         .map(|source| Grep::new(&source).map_err(|error| Failure(format!("grep: {error}"))))
         .transpose()?;
-    let process = sidecar.supervisor.find(&wanted)?;
+    let conditions = conditions(&mut args)?;
+    let process = sidecar.supervisor.find(&id)?;
+    let waited = match &conditions {
+        Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
+        None => None,
+    };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;
     let view = process.output(&Request {
@@ -88,7 +99,8 @@ pub(super) async fn call(
         total_bytes: view.cut_from,
         dropped: view.dropped,
         cursor: view.cursor,
+        waited,
     })?;
-    sidecar.wire.reserve(id, answer.len());
+    sidecar.wire.reserve(&context.id, answer.len());
     Ok(answer)
 }

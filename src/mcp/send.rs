@@ -1,24 +1,28 @@
 //! `send`: input for a process.
 
+use rmcp::RoleServer;
 use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
+use super::wait::{Meanwhile, conditions};
 use super::{Failure, Sidecar, answer, key};
 use crate::process::input::Input;
 
 pub(super) fn tool() -> Tool {
     super::tool(
         "send",
-        "Type a line into a running process: `input` and a newline go to its standard input. Read \
-         the reply with `output`. Or press a key, or close its input.",
+        "Type a line into a running process: `input` and a newline go to its standard input. With \
+         `wait` the reply comes in the same call. Or press a key, or close its input.",
         ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(true)),
         json!({
             "id": super::id_property(),
             "input": { "type": "string", "description": "Text; a newline is added unless it ends with one" },
             "newline": { "type": "boolean", "description": "false: add none" },
             "key": { "type": "string", "description": "Pressed after input: enter, up, esc, ctrl-c (interrupt)..." },
+            "wait": super::wait::property(),
             "eof": { "type": "boolean", "description": "Then close its input" },
         }),
         &["id"],
@@ -30,9 +34,15 @@ struct Answer {
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pending: Option<usize>,
+    #[serde(flatten)]
+    meanwhile: Option<Meanwhile>,
 }
 
-pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+pub(super) async fn call(
+    sidecar: &Sidecar,
+    mut args: Args,
+    context: &RequestContext<RoleServer>,
+) -> Result<String, Failure> {
     let wanted = args.needed_text("id")?;
     let text = args.text("input")?;
     let newline = args.flag("newline")?;
@@ -62,9 +72,22 @@ pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Fa
             key::KEYS
         )));
     }
+    let conditions = conditions(&mut args)?;
+    let process = sidecar.supervisor.find(&wanted)?;
+    // What comes from here on is the reply.
+    let since = process.cursor();
     let pending = sidecar.supervisor.send(&wanted, input).await?;
+    let meanwhile = match &conditions {
+        Some(conditions) => Some(
+            sidecar
+                .wait_and_read(&process, conditions, since, context)
+                .await,
+        ),
+        None => None,
+    };
     answer(&Answer {
         ok: true,
         pending: (pending > 0).then_some(pending),
+        meanwhile,
     })
 }

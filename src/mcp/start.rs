@@ -2,19 +2,22 @@
 
 use std::path::PathBuf;
 
+use rmcp::RoleServer;
 use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde_json::json;
 
 use super::args::{Args, without_nul};
+use super::wait::{Meanwhile, conditions};
 use super::{Failure, Sidecar, answer};
 use crate::process::command::Command;
 
 pub(super) fn tool() -> Tool {
     super::tool(
         "start",
-        "Start a long-running command in the background. Returns at once with its id; its output \
-         is kept for `output`. Starting the same name and command again returns the one that runs; \
+        "Start a long-running command in the background. Returns its id at once, or with `wait` once \
+         it is ready; its output is kept for `output`. Starting the same name and command again returns the one that runs; \
          a name alone starts its last command again.",
         ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(true)),
         json!({
@@ -22,6 +25,7 @@ pub(super) fn tool() -> Tool {
             "name": { "type": "string", "description": "Usable instead of the id" },
             "cwd": { "type": "string", "description": "Existing directory to run in" },
             "env": { "type": "object", "description": "Variables to add; null unsets one" },
+            "wait": super::wait::property(),
             "replace": { "type": "boolean", "description": "Stop the one of this name first" },
         }),
         &[],
@@ -35,9 +39,15 @@ struct Answer<'a> {
     pid: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     existing: bool,
+    #[serde(flatten)]
+    meanwhile: Option<Meanwhile>,
 }
 
-pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+pub(super) async fn call(
+    sidecar: &Sidecar,
+    mut args: Args,
+    context: &RequestContext<RoleServer>,
+) -> Result<String, Failure> {
     let line = args
         .text("command")?
         .map(|line| without_nul("command", line))
@@ -63,12 +73,23 @@ pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Fa
         command.cwd = Some(PathBuf::from(cwd));
     }
     command.env.extend(env);
-    let started = sidecar.supervisor.start(name, command, replace).await?;
+    let conditions = conditions(&mut args)?;
+    let port = conditions.as_ref().and_then(|conditions| conditions.port);
+    let started = sidecar
+        .supervisor
+        .start(name, command, replace, port)
+        .await?;
+    let process = &started.process;
+    let meanwhile = match &conditions {
+        Some(conditions) => Some(sidecar.wait_and_read(process, conditions, 0, context).await),
+        None => None,
+    };
     answer(&Answer {
-        id: &started.process.id,
-        name: &started.process.name,
-        pid: started.process.life().pid,
+        id: &process.id,
+        name: &process.name,
+        pid: process.life().pid,
         existing: started.existing,
+        meanwhile,
     })
 }
 

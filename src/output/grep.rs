@@ -6,6 +6,9 @@ use regex::{Regex, RegexBuilder};
 /// Matching takes time in proportion to the text, whatever the expression.
 const LARGEST: usize = 1 << 20;
 
+/// Of a longer line only so many characters are told.
+const LONGEST_MATCH: usize = 500;
+
 /// A filter of lines.
 #[derive(Debug, Clone)]
 pub struct Grep(Regex);
@@ -25,6 +28,12 @@ impl Grep {
                 let reason = reason.trim_start_matches("error: ").to_owned();
                 format!("{source:?} is not a valid regular expression: {reason}")
             })
+    }
+
+    /// The first line that matches, without its line break.
+    pub(super) fn first(&self, text: &str) -> Option<String> {
+        let line = text.lines().find(|line| self.0.is_match(line))?;
+        Some(line.chars().take(LONGEST_MATCH).collect())
     }
 
     /// The lines that match, each with its line break; of these the last so many.

@@ -15,6 +15,9 @@ const CONTEXT: usize = 32;
 /// A sequence that is longer and not whole is taken for text.
 const LONGEST_OPEN: usize = 256;
 
+/// A line that goes on for longer is searched from there on only, lest each byte costs all of it.
+const LONGEST_SEARCHED: usize = 64 << 10;
+
 /// The newest bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
@@ -138,6 +141,17 @@ impl Ring {
             dropped: 0,
             ..all.from(from)
         }
+    }
+
+    /// Where the line begins that is not finished yet, or the part of it that is worth a search.
+    pub(super) fn unfinished(&self) -> u64 {
+        let (head, tail) = self.bytes.as_slices();
+        let begun = memrchr(b'\n', tail)
+            .map(|newline| newline + head.len() + 1)
+            .or_else(|| memrchr(b'\n', head).map(|newline| newline + 1))
+            .unwrap_or(0);
+        let begun = begun.max(self.bytes.len().saturating_sub(LONGEST_SEARCHED));
+        self.past.count + begun as u64
     }
 
     /// The position up to which everything is whole: `open` tells how many bytes at the end of

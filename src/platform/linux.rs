@@ -10,6 +10,7 @@
 
 mod cgroup;
 mod host;
+mod ports;
 mod table;
 
 use std::collections::{HashSet, VecDeque};
@@ -36,6 +37,7 @@ pub const CONTAINMENT: Containment = Containment::Exact;
 pub const INEXACT: &str = "";
 
 pub use host::host_gone;
+pub use ports::{listens, port_owner};
 
 /// What was killed and lives for so long belongs to another user or waits for a device.
 const STUCK_AFTER: Duration = Duration::from_secs(5);

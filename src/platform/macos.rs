@@ -22,6 +22,7 @@ mod watch;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::CStr;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -349,6 +350,25 @@ pub(super) fn adopt_orphans() {}
 /// Ends nothing: what a guard leaves behind when it is killed goes to launchd, out of reach.
 pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
     0
+}
+
+/// Which process holds a socket is not looked up here.
+pub fn listens(_: u32, _: u16) -> Option<bool> {
+    None
+}
+
+/// Somebody, where a connection is accepted.
+pub fn port_owner(port: u16) -> Option<String> {
+    let addresses = [
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        Ipv6Addr::LOCALHOST.into(),
+    ];
+    let patience = Duration::from_millis(200);
+    let answers = |address| TcpStream::connect_timeout(&(address, port).into(), patience).is_ok();
+    addresses
+        .into_iter()
+        .any(answers)
+        .then(|| "another process".into())
 }
 
 /// How many processes of a tree are alive is known to its guard alone.

@@ -23,6 +23,16 @@ pub enum Error {
     /// There is no such directory.
     #[error("cwd {0:?} cannot be used: {1}; give an existing directory. Nothing was started")]
     Cwd(String, String),
+    /// Somebody else would be taken for ready.
+    #[error(
+        "port {port} is already taken by {owner}, so nothing was started: stop that first, or use another port"
+    )]
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// Who listens there.
+        owner: String,
+    },
     /// Nobody is named.
     #[error("replace needs a name: the process of that name is stopped first")]
     ReplaceWhom,

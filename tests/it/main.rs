@@ -26,4 +26,5 @@ mod secure;
 mod soak;
 mod stdin;
 mod tidy;
+mod wait;
 mod wire;

@@ -165,7 +165,11 @@ fn is_slow(method: &str, params: Option<&Value>) -> bool {
     let tool = params.and_then(|params| params.get("name")?.as_str());
     match method {
         "subscriptions/listen" => true,
-        "tools/call" => matches!(tool, Some("start" | "stop" | "send")),
+        "tools/call" => {
+            let arguments = params.and_then(|params| params.get("arguments"));
+            matches!(tool, Some("start" | "stop" | "send"))
+                || arguments.is_some_and(|arguments| arguments.get("wait").is_some())
+        }
         _ => false,
     }
 }

@@ -1,0 +1,138 @@
+//! Waiting for a process to say something, to listen, to answer, to fall silent or to end.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::http::Url;
+use super::state::Life;
+use super::{Process, lock};
+use crate::output::Grep;
+use crate::platform;
+
+/// What to wait for: whatever of it holds first.
+#[derive(Debug)]
+pub struct Conditions {
+    /// A line matches, also an unfinished one.
+    pub pattern: Option<Grep>,
+    /// The tree listens on this TCP port.
+    pub port: Option<u16>,
+    /// This answers with a success or a redirection.
+    pub url: Option<Url>,
+    /// Nothing was written for so long.
+    pub idle: Option<Duration>,
+    /// So much time is over.
+    pub timeout: Duration,
+}
+
+/// Why a wait is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// This line matches.
+    Pattern(String),
+    /// The tree listens.
+    Port,
+    /// The URL answers.
+    Url,
+    /// The leader has ended.
+    Exit,
+    /// Nothing was written for a while.
+    Idle,
+    /// It was not worth longer.
+    Timeout,
+}
+
+impl Reason {
+    /// The word for it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pattern(_) => "pattern",
+            Self::Port => "port",
+            Self::Url => "url",
+            Self::Exit => "exit",
+            Self::Idle => "idle",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// How often is looked at what tells nobody that it has changed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long to leave a process that goes on writing to itself before its text is searched again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Process {
+    /// Waits until one of the conditions holds, for what comes after a cursor, or for all that is
+    /// held. The leader's end always ends a wait. What was written before that, also on the other
+    /// stream, has then been read.
+    pub async fn wait(&self, conditions: &Conditions, since: Option<u64>) -> Reason {
+        let reason = self.first(conditions, since).await;
+        self.settle().await;
+        reason
+    }
+
+    async fn first(&self, conditions: &Conditions, since: Option<u64>) -> Reason {
+        let begun = Instant::now();
+        let deadline = begun + conditions.timeout;
+        let mut place = lock(&self.output).place(since);
+        let (mut written, mut life) = (self.written.clone(), self.life.clone());
+        loop {
+            // In this order: what is seen of the life first is of no later moment than what is
+            // then seen of the output.
+            let ended = life.borrow_and_update().exited.is_some();
+            let last = (*written.borrow_and_update()).max(begun);
+            if let Some(pattern) = &conditions.pattern
+                && let Some(line) = lock(&self.output).search(pattern, &mut place)
+            {
+                return Reason::Pattern(line);
+            }
+            if ended {
+                return Reason::Exit;
+            }
+            if conditions.port.is_some_and(|port| self.listens(port)) {
+                return Reason::Port;
+            }
+            if let Some(url) = &conditions.url
+                && self.serves(url, deadline).await
+            {
+                return Reason::Url;
+            }
+            let silence = conditions.idle.map(|idle| last + idle);
+            let now = Instant::now();
+            if silence.is_some_and(|silence| now >= silence) {
+                return Reason::Idle;
+            }
+            if now >= deadline {
+                return Reason::Timeout;
+            }
+            let polls = conditions.port.is_some() || conditions.url.is_some();
+            let look = polls.then(|| now + LOOK);
+            let next = [Some(deadline), silence, look].into_iter().flatten().min();
+            tokio::select! {
+                () = super::until(next) => {}
+                () = has_ended(&mut life) => {}
+                changed = written.changed() => {
+                    // After its end nothing changes any more.
+                    if changed.is_err() || conditions.pattern.is_some() {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the tree listens there. Where that cannot be seen, whether anybody does.
+    fn listens(&self, port: u16) -> bool {
+        platform::listens(self.guard, port).unwrap_or_else(|| platform::port_owner(port).is_some())
+    }
+
+    /// Whether the tree answers there. A stale server on the same port is none of it.
+    async fn serves(&self, url: &Url, deadline: Instant) -> bool {
+        (!url.is_local() || self.listens(url.port)) && url.answers(deadline).await
+    }
+}
+
+async fn has_ended(life: &mut watch::Receiver<Life>) {
+    let _ = life.wait_for(|life| life.exited.is_some()).await;
+}

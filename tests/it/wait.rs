@@ -1,0 +1,337 @@
+//! One call to ready: every condition, and what ends a wait before it holds.
+
+#![cfg(unix)]
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::Sidecar;
+
+/// A server on a port of its own choice would not be waited for by its port.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn a_line_is_waited_for_wherever_and_however_it_comes() {
+    let mut sidecar = Sidecar::new();
+    for (command, pattern, matched) in [
+        (
+            "echo starting; sleep 0.1; echo 'listening on 1'; exec sleep 300",
+            "listening on \\d",
+            "listening on 1",
+        ),
+        // In two writes.
+        (
+            "printf 'list'; sleep 0.2; echo ening; exec sleep 300",
+            "^listening$",
+            "listening",
+        ),
+        // Without its end.
+        (
+            "printf 'password: '; exec sleep 300",
+            "password: $",
+            "password: ",
+        ),
+        (
+            "sleep 0.1; echo ready >&2; exec sleep 300",
+            "ready",
+            "ready",
+        ),
+        // In colours.
+        (
+            "sleep 0.1; printf '\\033[32mrea\\033[1mdy\\033[0m in 3 ms\\r\\n'; exec sleep 300",
+            "^ready in",
+            "ready in 3 ms",
+        ),
+        // It was there before.
+        ("echo ready; exec sleep 300", "ready", "ready"),
+    ] {
+        let started = sidecar.call(
+            "start",
+            json!({ "command": command, "wait": { "pattern": pattern } }),
+        );
+        assert_eq!(started["wait"], "pattern", "{started}");
+        assert_eq!(started["match"], matched, "{started}");
+        assert_eq!(started["state"], "running");
+        assert_eq!(started.get("exitCode"), None);
+        let text = format!("{}{}", started["stdout"], started["stderr"]);
+        assert!(text.contains(matched.trim_end()), "{started}");
+        sidecar.call("stop", json!({ "id": started["id"] }));
+    }
+    // A string is a pattern.
+    let started = sidecar.call(
+        "start",
+        json!({ "command": "echo up; exec sleep 300", "wait": "up" }),
+    );
+    assert_eq!(started["wait"], "pattern");
+}
+
+#[test]
+fn an_end_while_waiting_is_told_at_once_with_its_last_lines() {
+    let mut sidecar = Sidecar::new();
+    let begun = Instant::now();
+    let started = sidecar.call(
+        "start",
+        json!({ "command": "echo oops >&2; exit 3", "wait": { "pattern": "ready", "port": 1, "timeout": 20_000 } }),
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(
+        (&started["wait"], &started["state"]),
+        (&json!("exit"), &json!("failed"))
+    );
+    assert_eq!(
+        (&started["exitCode"], &started["stderr"]),
+        (&json!(3), &json!("oops\n"))
+    );
+    let started = sidecar.call(
+        "start",
+        json!({ "command": "sleep 0.1; echo done", "wait": { "exit": true } }),
+    );
+    assert_eq!(
+        (&started["wait"], &started["exitCode"], &started["stdout"]),
+        (&json!("exit"), &json!(0), &json!("done\n"))
+    );
+}
+
+#[test]
+fn time_and_silence_end_a_wait_and_are_no_errors() {
+    let mut sidecar = Sidecar::new();
+    let started = sidecar.call(
+        "start",
+        json!({ "command": "echo up; exec sleep 300", "wait": { "pattern": "never", "timeout": 100 } }),
+    );
+    assert_eq!(
+        (&started["wait"], &started["stdout"]),
+        (&json!("timeout"), &json!("up\n"))
+    );
+    let id = &started["id"];
+    let answer = sidecar.call("output", json!({ "id": id, "wait": { "idle": 100 } }));
+    assert_eq!(
+        (&answer["wait"], &answer["stdout"]),
+        (&json!("idle"), &json!("up\n"))
+    );
+    // It is as alive as before.
+    assert_eq!(
+        sidecar.call("status", json!({ "id": id }))["state"],
+        "running"
+    );
+}
+
+#[test]
+fn a_port_is_ready_when_the_tree_itself_listens() {
+    let mut sidecar = Sidecar::new();
+    for bind in ["127.0.0.1", "::1"] {
+        let port = free_port();
+        let command = format!("sleep 0.2; exec python3 -m http.server {port} --bind {bind}");
+        let started = sidecar.call(
+            "start",
+            json!({ "command": command, "wait": { "port": port } }),
+        );
+        assert_eq!(started["wait"], "port", "{started}");
+        let url = format!(
+            "http://{}:{port}/",
+            if bind == "::1" { "[::1]" } else { bind }
+        );
+        let answer = sidecar.call(
+            "output",
+            json!({ "id": started["id"], "wait": { "url": url } }),
+        );
+        assert_eq!(answer["wait"], "url", "{answer}");
+        let missing = format!("{url}no/such/file");
+        let answer = sidecar.call(
+            "output",
+            json!({ "id": started["id"], "wait": { "url": missing, "timeout": 200 } }),
+        );
+        assert_eq!(answer["wait"], "timeout", "{answer}");
+        sidecar.call("stop", json!({ "id": started["id"] }));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn somebody_elses_port_is_never_ready() {
+    let mut sidecar = Sidecar::new();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let sentence = sidecar.fail(
+        "start",
+        json!({ "command": "echo ran >ran", "wait": { "port": port } }),
+    );
+    let owner = format!("process {}", std::process::id());
+    assert!(
+        sentence.contains(&port.to_string()) && sentence.contains(&owner),
+        "{sentence}"
+    );
+    assert!(!sidecar.dir.path().join("ran").exists());
+    assert_eq!(sidecar.call("list", json!({})), json!([]));
+    // Nor is it once something runs.
+    let id = sidecar.start("exec sleep 300");
+    for condition in ["port", "url"] {
+        let value = if condition == "port" {
+            json!(port)
+        } else {
+            json!(format!("http://localhost:{port}/"))
+        };
+        let mut wait = json!({ "timeout": 300 });
+        wait[condition] = value;
+        let answer = sidecar.call("output", json!({ "id": id, "wait": wait }));
+        assert_eq!(answer["wait"], "timeout", "{answer}");
+    }
+    // The one that is replaced holds it, and lets go of it.
+    drop(stranger);
+    let command = format!("exec python3 -m http.server {port} --bind 127.0.0.1");
+    for _ in 0..2 {
+        let started = sidecar.call(
+            "start",
+            json!({ "command": command, "name": "web", "replace": true, "wait": { "port": port } }),
+        );
+        assert_eq!(started["wait"], "port", "{started}");
+    }
+}
+
+#[test]
+fn a_reply_comes_with_the_call_and_nothing_else() {
+    let mut sidecar = Sidecar::new();
+    let started = sidecar.call(
+        "start",
+        json!({ "command": "exec python3 -i -q -u", "name": "repl", "wait": ">>> $" }),
+    );
+    assert_eq!(started["wait"], "pattern", "{started}");
+    for (input, reply) in [
+        ("6 * 7", "42\n"),
+        ("print('a\\nb')", "a\nb\n"),
+        ("x = 1", ""),
+    ] {
+        let answer = sidecar.call(
+            "send",
+            json!({ "id": "repl", "input": input, "wait": ">>> $" }),
+        );
+        assert_eq!(
+            (&answer["ok"], &answer["wait"]),
+            (&json!(true), &json!("pattern"))
+        );
+        assert_eq!(
+            (&answer["stdout"], &answer["stderr"]),
+            (&json!(reply), &json!(">>> ")),
+            "{answer}"
+        );
+    }
+    let answer = sidecar.call(
+        "send",
+        json!({ "id": "repl", "input": "exit(4)", "wait": { "exit": true } }),
+    );
+    assert_eq!(
+        (&answer["wait"], &answer["exitCode"]),
+        (&json!("exit"), &json!(4))
+    );
+}
+
+#[test]
+fn output_waits_for_what_comes_after_a_cursor() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("echo ready; read line; sleep 0.1; echo ready again; exec sleep 300");
+    let first = sidecar.call("output", json!({ "id": id, "wait": "ready" }));
+    assert_eq!(first["stdout"], "ready\n");
+    let asked = sidecar.ask(
+        "output",
+        &json!({ "id": id, "since": first["cursor"], "wait": "ready" }),
+    );
+    sidecar.call("send", json!({ "id": id, "input": "" }));
+    let second = sidecar.answer(&asked).unwrap();
+    assert_eq!(
+        (&second["stdout"], &second["match"]),
+        (&json!("ready again\n"), &json!("ready again"))
+    );
+}
+
+#[test]
+fn a_wait_blocks_nobody_and_can_be_cancelled() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("exec sleep 300");
+    let asked = sidecar.ask(
+        "output",
+        &json!({ "id": id, "wait": { "pattern": "never", "timeout": 60_000 } }),
+    );
+    sidecar.call("list", json!({}));
+    let cancel = json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": asked },
+    });
+    sidecar.client.say(&cancel.to_string()).unwrap();
+    assert_eq!(
+        sidecar.call("status", json!({ "id": id }))["state"],
+        "running"
+    );
+    // Nothing is left that would keep the server: one that is not cancelled ends with its input.
+    let asked = sidecar.ask(
+        "output",
+        &json!({ "id": id, "wait": { "pattern": "never", "timeout": 60_000 } }),
+    );
+    sidecar.call("list", json!({}));
+    sidecar.client.close();
+    let answer = sidecar.answer(&asked).unwrap();
+    assert_eq!(answer["wait"], "timeout", "{answer}");
+    assert!(
+        sidecar
+            .client
+            .exit(Duration::from_secs(5))
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn a_long_wait_tells_that_it_goes_on() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("exec sleep 300");
+    let arguments = json!({ "id": id, "wait": { "pattern": "never", "timeout": 6000 } });
+    let params =
+        json!({ "name": "output", "arguments": arguments, "_meta": { "progressToken": "t1" } });
+    let asked = sidecar.client.ask("tools/call", &params).unwrap();
+    let progress = |message: &Value| message["method"] == "notifications/progress";
+    let heard = sidecar
+        .client
+        .hear_where(progress, Duration::from_secs(20))
+        .unwrap();
+    assert_eq!(heard["params"]["progressToken"], "t1", "{heard}");
+    assert_eq!(sidecar.answer(&asked).unwrap()["wait"], "timeout");
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_told_and_nothing_is_started() {
+    let mut sidecar = Sidecar::new();
+    for (wait, wanted) in [
+        (json!({ "pattern": "(" }), "wait.pattern"),
+        (json!({ "port": 0 }), "wait.port"),
+        (json!({ "port": 70_000 }), "70000"),
+        (json!({ "url": "https://localhost/" }), "http://"),
+        (json!({ "url": "localhost:3000" }), "localhost:3000"),
+        (json!({ "for": "ready" }), "for"),
+        (json!({ "timeout": "soon" }), "timeout"),
+        (json!({ "idle": -1 }), "idle"),
+        (json!(5), "wait"),
+        (json!(["ready"]), "wait"),
+    ] {
+        let sentence = sidecar.fail("start", json!({ "command": "true", "wait": wait }));
+        assert!(sentence.contains(wanted), "{sentence}");
+    }
+    assert_eq!(sidecar.call("list", json!({})), json!([]));
+}
+
+#[test]
+fn a_flood_is_searched_without_end_and_found_in() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_BUFFER_SIZE", "100000")]);
+    let started = sidecar.call(
+        "start",
+        json!({
+            "command": "yes 'nothing here' | head -n 3000000; echo needle; exec sleep 300",
+            "wait": { "pattern": "needle", "timeout": 60_000 },
+        }),
+    );
+    assert_eq!(started["wait"], "pattern", "{started}");
+    assert_eq!(started["truncated"], true);
+    assert!(started["stdout"].as_str().unwrap().len() <= 8192);
+}
