@@ -233,6 +233,23 @@ fn a_reader_at_the_edge_of_what_is_held_misses_nothing() {
 }
 
 #[test]
+fn a_line_without_end_goes_on_where_the_reader_is() {
+    let mut output = Output::new(1 << 20);
+    let snow = "\u{2603}\x1b[1m".repeat(50_000);
+    output.push(Stream::Out, snow.as_bytes());
+    let cursor = all(&mut output).cursor;
+    output.push(Stream::Out, b"more\nnext\n");
+    let view = output.view(&since(cursor));
+    assert_eq!((&*view.stdout, view.dropped), ("more\nnext\n", 0));
+    let view = output.view(&Request {
+        grep: Some(Grep::new("more$").unwrap()),
+        ..since(cursor)
+    });
+    // What is looked at again is bounded, and so is what is shown again.
+    assert!(view.stdout.ends_with("\u{2603}more\n") && view.stdout.len() < 70_000);
+}
+
+#[test]
 fn a_cursor_that_is_forgotten_gives_more_and_never_less() {
     let mut output = Output::new(1 << 20);
     let mut cursors = Vec::new();

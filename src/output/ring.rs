@@ -15,6 +15,10 @@ const CONTEXT: usize = 32;
 /// A sequence that is longer and not whole is taken for text.
 const LONGEST_OPEN: usize = 256;
 
+/// Of a line that a reader has seen only so much is looked at again, lest each byte that comes
+/// costs all of it.
+const LONGEST_KNOWN: usize = 64 << 10;
+
 /// The newest bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
@@ -126,6 +130,7 @@ impl Ring {
             seen: 0,
         };
         let begun = all.newline_before(at).map_or(0, |newline| newline + 1);
+        let begun = begun.max(at.saturating_sub(LONGEST_KNOWN));
         Shown {
             dropped: 0,
             seen: at - begun,
