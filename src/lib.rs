@@ -21,7 +21,8 @@
 //! - [`config`]: the settings.
 //! - [`policy`]: what may be started.
 //! - [`guard`]: the second role, and the messages between the two.
-//! - [`audit`]: what is written down of it; [`time`]: how times look.
+//! - [`audit`]: what is written down of it; [`time`]: how times look; [`expression`]: regular
+//!   expressions within bounds.
 //! - [`platform`]: all that an operating system must provide; the only `unsafe`.
 //!
 //! Invariants, checked by `tests/it/tidy.rs`: rmcp only in `mcp`; tokio in none of `audit`,
@@ -31,6 +32,7 @@ pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod doctor;
+pub mod expression;
 pub mod guard;
 pub mod mcp;
 pub mod output;

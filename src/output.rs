@@ -1,7 +1,14 @@
 //! What a process has written: kept raw, made readable when somebody looks.
 //!
 //! This is the only door to its parts. [`ring`] keeps bytes with their absolute positions,
-//! [`clean`] turns a raw line into what a person would see, [`view`] selects and cuts.
+//! [`clean`] turns a raw line into what a person would see, [`fresh`] leaves out what a reader has
+//! seen of it, [`view`] selects and cuts.
+//!
+//! A cursor is the number of bytes of both streams together that had been shown or could have been:
+//! one plain number for two streams. What it means in each of them is remembered for those that
+//! were given out, which are few; the bytes that came between two readings need no index. It stops
+//! before half a character and half an escape sequence, and nothing behind it is ever shown, so
+//! that each byte is on exactly one side of it.
 //!
 //! Architecture invariant: capture is [`Output::push`] and nothing else. Nothing on the way in
 //! looks for lines, characters or escape sequences in what is kept, so a flood costs a copy.
@@ -9,6 +16,7 @@
 //! Architecture invariant: pure. No clock, no lock, no input or output.
 
 mod clean;
+mod fresh;
 mod grep;
 mod ring;
 mod view;
@@ -105,8 +113,8 @@ impl Output {
     pub fn view(&mut self, request: &Request) -> View {
         let cursor = self.cursor();
         let (out, err) = match request.since {
-            None => self.shown(),
-            Some(since) => self.shown_since(self.mark(since), request.raw),
+            None => self.whole(self.shown()),
+            Some(since) => self.shown_since(self.mark(since)),
         };
         view::view(&out, &err, request, cursor)
     }
@@ -114,8 +122,8 @@ impl Output {
     /// The cursor of what comes next.
     pub fn cursor(&mut self) -> u64 {
         let now = Mark {
-            out: self.out.position(clean::open_length),
-            err: self.err.position(clean::open_length),
+            out: self.out.end() - self.out.open(clean::open_length) as u64,
+            err: self.err.end() - self.err.open(clean::open_length) as u64,
         };
         if self.marks.back() != Some(&now) {
             self.marks.push_back(now);
@@ -132,12 +140,10 @@ impl Output {
 
     /// The first line that matches, also an unfinished one. Where none does, `place` moves on.
     pub fn search(&self, grep: &Grep, place: &mut Place) -> Option<String> {
-        let (out, err) = self.shown_since(place.0, false);
-        let found = [out, err].iter().find_map(|shown| {
-            let mut text = String::new();
-            clean::clean(&shown.bytes(), shown.context, shown.ended, &mut text);
-            grep.first(&text)
-        });
+        let (out, err) = self.shown_since(place.0);
+        let found = [out, err]
+            .iter()
+            .find_map(|shown| grep.first(&fresh::fresh(*shown, false)));
         place.0 = Mark {
             out: self.out.unfinished().max(place.0.out),
             err: self.err.unfinished().max(place.0.err),
@@ -157,12 +163,22 @@ impl Output {
         }
     }
 
-    fn shown_since(&self, mark: Mark, raw: bool) -> (ring::Shown<'_>, ring::Shown<'_>) {
+    fn shown_since(&self, mark: Mark) -> (ring::Shown<'_>, ring::Shown<'_>) {
         let (out_room, err_room) = self.rooms(self.out.len(), self.err.len());
-        let redraws = |rest: &[u8]| !raw && clean::redraws(rest);
+        self.whole((
+            self.out.shown_since(mark.out, out_room),
+            self.err.shown_since(mark.err, err_room),
+        ))
+    }
+
+    /// Without what a later write will complete.
+    fn whole<'a>(
+        &self,
+        (out, err): (ring::Shown<'a>, ring::Shown<'a>),
+    ) -> (ring::Shown<'a>, ring::Shown<'a>) {
         (
-            self.out.shown_since(mark.out, out_room, redraws),
-            self.err.shown_since(mark.err, err_room, redraws),
+            out.without_last(self.out.open(clean::open_length)),
+            err.without_last(self.err.open(clean::open_length)),
         )
     }
 
@@ -180,6 +196,9 @@ impl Output {
         )
     }
 }
+
+#[cfg(test)]
+mod readers;
 
 #[cfg(test)]
 mod tests {
@@ -310,166 +329,6 @@ mod tests {
                 let seen = Model::newest(&model.err, err_held);
                 prop_assert_eq!(view.stderr.as_bytes(), seen);
             }
-        }
-    }
-
-    fn since(cursor: u64) -> Request {
-        Request {
-            since: Some(cursor),
-            ..Request::default()
-        }
-    }
-
-    #[test]
-    fn a_cursor_gives_only_what_is_new() {
-        let mut output = Output::new(1000);
-        output.push(Stream::Out, b"one\ntw");
-        output.push(Stream::Err, b"e1\n");
-        let first = all(&mut output);
-        assert_eq!(first.cursor, 9);
-        let view = output.view(&since(first.cursor));
-        assert_eq!((&*view.stdout, &*view.stderr), ("", ""));
-        output.push(Stream::Out, b"o\nthree\n");
-        output.push(Stream::Err, b"e2\n");
-        let second = output.view(&since(first.cursor));
-        assert_eq!((&*second.stdout, &*second.stderr), ("o\nthree\n", "e2\n"));
-        // It is the reader's to keep: an older one still means the same.
-        assert_eq!(output.view(&since(first.cursor)).stdout, second.stdout);
-        assert_eq!(output.view(&since(0)).stdout, "one\ntwo\nthree\n");
-        // One that nobody was given is taken for an older one.
-        assert_eq!(output.view(&since(first.cursor + 1)).stdout, second.stdout);
-        assert_eq!(output.view(&since(u64::MAX)).stdout, "one\ntwo\nthree\n");
-    }
-
-    #[test]
-    fn what_is_gone_between_is_counted() {
-        let mut output = Output::new(10);
-        output.push(Stream::Out, b"123\n");
-        let cursor = all(&mut output).cursor;
-        output.push(Stream::Out, b"4567\n890\nab\n");
-        let view = output.view(&since(cursor));
-        assert_eq!((&*view.stdout, view.dropped), ("890\nab\n", 5));
-        assert!(view.cut_from.is_some());
-        assert_eq!(all(&mut output).dropped, 0);
-    }
-
-    #[test]
-    fn nothing_is_cut_in_the_middle_of_a_sequence_or_a_character() {
-        for (before, after, seen) in [
-            (&b"a\xe2\x98"[..], &b"\x83b"[..], "\u{2603}b"),
-            (b"a\x1b[3", b"1mb", "b"),
-            (b"a\x1b]0;title", b" end\x07b", "b"),
-        ] {
-            for raw in [false, true] {
-                let mut output = Output::new(100);
-                output.push(Stream::Out, before);
-                let request = |since| Request {
-                    raw,
-                    since,
-                    ..Request::default()
-                };
-                let first = output.view(&request(None));
-                assert_eq!(first.stdout, "a");
-                output.push(Stream::Out, after);
-                let second = output.view(&request(Some(first.cursor)));
-                if raw {
-                    let whole = [before, after].concat();
-                    assert_eq!(
-                        first.stdout + &second.stdout,
-                        String::from_utf8(whole).unwrap()
-                    );
-                } else {
-                    assert_eq!(second.stdout, seen);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_line_that_is_drawn_again_is_shown_as_it_is_now() {
-        let mut output = Output::new(1000);
-        output.push(Stream::Out, b"start\n 10% of it");
-        let cursor = all(&mut output).cursor;
-        output.push(Stream::Out, b"\r 20");
-        assert_eq!(output.view(&since(cursor)).stdout, " 20% of it");
-        output.push(Stream::Out, b"\r\n");
-        assert_eq!(output.view(&since(cursor)).stdout, " 20% of it\n");
-        // Colours alone draw nothing again.
-        let cursor = all(&mut output).cursor;
-        output.push(Stream::Out, b"\x1b[32m> \x1b[0m");
-        let prompt = output.view(&since(cursor));
-        assert_eq!(prompt.stdout, "> ");
-        output.push(Stream::Out, b"\x1b[1manswer\x1b[0m\r\n");
-        assert_eq!(output.view(&since(prompt.cursor)).stdout, "answer\n");
-    }
-
-    proptest! {
-        /// Two readers, each with a cursor of its own, get everything.
-        #[test]
-        fn readers_get_everything(
-            pieces in proptest::collection::vec(
-                (any::<bool>(), "[a-cé☃\n]{0,6}(\x1b\\[3[1-7]m)?", 0..4_u8),
-                0..60,
-            ),
-            cuts in proptest::collection::vec(1..5_usize, 1..20),
-        ) {
-            let mut output = Output::new(1 << 20);
-            let mut whole = [String::new(), String::new()];
-            let mut readers = [(0, [String::new(), String::new()]), (0, [String::new(), String::new()])];
-            let mut cuts = cuts.into_iter().cycle();
-            for (err, text, reads) in pieces {
-                let stream = if err { Stream::Err } else { Stream::Out };
-                whole[usize::from(err)].push_str(&text);
-                for piece in text.as_bytes().chunks(cuts.next().unwrap_or(1)) {
-                    output.push(stream, piece);
-                    for (reader, (cursor, got)) in readers.iter_mut().enumerate() {
-                        if usize::from(reads) & (1 << reader) != 0 {
-                            let view = output.view(&Request {
-                                raw: reader == 1,
-                                ..since(*cursor)
-                            });
-                            *cursor = view.cursor;
-                            got[0].push_str(&view.stdout);
-                            got[1].push_str(&view.stderr);
-                        }
-                    }
-                }
-            }
-            let clean = all(&mut output);
-            for (reader, (cursor, mut got)) in readers.into_iter().enumerate() {
-                let raw = reader == 1;
-                let view = output.view(&Request { raw, ..since(cursor) });
-                got[0].push_str(&view.stdout);
-                got[1].push_str(&view.stderr);
-                if raw {
-                    prop_assert_eq!(&got, &whole);
-                } else {
-                    prop_assert_eq!(&got[0], &clean.stdout);
-                    prop_assert_eq!(&got[1], &clean.stderr);
-                }
-            }
-        }
-
-        /// However little is held: what a reader gets and what it is told to have missed is all.
-        #[test]
-        fn what_a_reader_misses_is_counted(
-            pieces in proptest::collection::vec(("[a-c\n]{0,9}", any::<bool>()), 0..80),
-            capacity in 1..40_usize,
-        ) {
-            let mut output = Output::new(capacity);
-            let (mut cursor, mut got, mut dropped, mut total) = (0, 0, 0, 0);
-            for (text, read) in pieces {
-                output.push(Stream::Out, text.as_bytes());
-                total += text.len() as u64;
-                if read {
-                    let view = output.view(&Request { raw: true, ..since(cursor) });
-                    cursor = view.cursor;
-                    got += view.stdout.len() as u64;
-                    dropped += view.dropped;
-                }
-            }
-            let view = output.view(&Request { raw: true, ..since(cursor) });
-            prop_assert_eq!(got + dropped + view.stdout.len() as u64 + view.dropped, total);
         }
     }
 }

@@ -5,8 +5,9 @@
 //! line cannot hide the next.
 
 /// Appends what a person would see of `text`, a run of lines. `context` is what came right before,
-/// where `text` begins in the middle of a line; `ended` says that nothing comes after it.
-pub(super) fn clean(text: &[u8], context: &[u8], ended: bool, out: &mut String) {
+/// where `text` begins in the middle of a line. What is unfinished at the end is shown as it is:
+/// [`open_length`] tells what should wait for a later write.
+pub(super) fn clean(text: &[u8], context: &[u8], out: &mut String) {
     let mut rest = &text[cut_length(context, text)..];
     // Most output is plain, and then as a whole.
     if rest
@@ -17,57 +18,71 @@ pub(super) fn clean(text: &[u8], context: &[u8], ended: bool, out: &mut String) 
         return;
     }
     while let Some(newline) = memchr::memchr(b'\n', rest) {
-        line(&rest[..newline], true, out);
+        line(&rest[..newline], out);
         out.push('\n');
         rest = &rest[newline + 1..];
     }
-    line(rest, ended, out);
+    line(rest, out);
 }
 
 /// How many bytes at the end of `text` begin a character or a sequence that is not whole yet.
+/// Neither goes on in the next line.
 pub(super) fn open_length(text: &[u8]) -> usize {
-    if let Some(escape) = memchr::memrchr(0x1b, text)
-        && sequence(&text[escape..]) == Sequence::Open
-    {
-        return text.len() - escape;
+    let line = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
+    let mut rest = &text[line..];
+    // Where those began of which each is ended by the next alone: cut off from it, they are open.
+    let mut chain = None;
+    while let Some(escape) = memchr::memchr(0x1b, rest) {
+        rest = &rest[escape..];
+        let length = match sequence(rest) {
+            Sequence::Open => return chain.unwrap_or(rest.len()),
+            Sequence::Whole(length) => length,
+            // An escape is cut off from the half character that makes it stand alone.
+            Sequence::None if half_character(rest) == rest.len() - 1 => {
+                return chain.unwrap_or(rest.len());
+            }
+            Sequence::None => 1,
+        };
+        let cut = sequence(&rest[..length]) == Sequence::Open && rest.get(length) == Some(&0x1b);
+        chain = if cut {
+            chain.or(Some(rest.len()))
+        } else {
+            None
+        };
+        rest = &rest[length..];
     }
-    half_character(text)
+    half_character(rest)
 }
 
-/// Whether this rest of a line changes what was shown of the line before it.
-pub(super) fn redraws(rest: &[u8]) -> bool {
-    let returns = rest.iter().rev().take_while(|byte| **byte == b'\r').count();
-    let rest = &rest[..rest.len() - returns];
-    if memchr::memchr2(b'\r', 0x08, rest).is_some() {
-        return true;
-    }
-    memchr::memchr_iter(0x1b, rest).any(|escape| match sequence(&rest[escape..]) {
-        // Colours change nothing; what else begins like this moves or erases.
-        Sequence::Whole(length) => {
-            rest.get(escape + 1) == Some(&b'[') && rest[escape + length - 1] != b'm'
-        }
-        _ => false,
-    })
+/// Whether this rest of a line goes back to what stands before it.
+pub(super) fn goes_back(before: &[u8], rest: &[u8]) -> bool {
+    let rest = without_returns(rest);
+    let returned = before.last() == Some(&b'\r') && !rest.is_empty();
+    returned
+        || memchr::memchr2(b'\r', 0x08, rest).is_some()
+        || memchr::memchr_iter(0x1b, rest).any(|escape| match sequence(&rest[escape..]) {
+            Sequence::Whole(length) => {
+                rest[escape + 1] == b'[' && matches!(rest[escape + length - 1], b'G' | b'D')
+            }
+            _ => false,
+        })
 }
 
-/// One line without its newline. An unfinished one may end in half a sequence or character.
-fn line(raw: &[u8], finished: bool, out: &mut String) {
-    let returns = raw.iter().rev().take_while(|byte| **byte == b'\r').count();
-    let raw = &raw[..raw.len() - returns];
+/// One line without its newline.
+fn line(raw: &[u8], out: &mut String) {
+    let raw = without_returns(raw);
     match std::str::from_utf8(raw) {
         Ok(text) if !text.contains(is_control) => out.push_str(text),
-        Ok(text) => Terminal::new(raw.len()).run(text, finished).show(out),
-        Err(_) => {
-            let raw = if finished {
-                raw
-            } else {
-                &raw[..raw.len() - half_character(raw)]
-            };
-            Terminal::new(raw.len())
-                .run(&String::from_utf8_lossy(raw), finished)
-                .show(out);
-        }
+        _ => Terminal::new(raw.len())
+            .run(&String::from_utf8_lossy(raw))
+            .show(out),
     }
+}
+
+/// A line without the carriage returns that belong to its line break.
+fn without_returns(line: &[u8]) -> &[u8] {
+    let returns = line.iter().rev().take_while(|byte| **byte == b'\r').count();
+    &line[..line.len() - returns]
 }
 
 /// Whether a terminal would act on a character and show nothing.
@@ -85,9 +100,6 @@ struct Terminal {
     work: usize,
 }
 
-/// A longer beginning of a sequence is text that somebody should see.
-const LONGEST_SEQUENCE: usize = 256;
-
 /// Columns that a line may have beyond its bytes: the width of a terminal.
 const MARGIN: usize = 80;
 
@@ -104,7 +116,7 @@ impl Terminal {
         }
     }
 
-    fn run(mut self, text: &str, finished: bool) -> Self {
+    fn run(mut self, text: &str) -> Self {
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
             if next == '\x1b' {
@@ -113,8 +125,6 @@ impl Terminal {
                         self.control(&rest[..length]);
                         rest = &rest[length..];
                     }
-                    // What a later write will complete is not text yet.
-                    Sequence::Open if !finished && rest.len() <= LONGEST_SEQUENCE => break,
                     Sequence::Open | Sequence::None => rest = &rest[1..],
                 }
                 continue;
@@ -260,11 +270,9 @@ fn cut_length(context: &[u8], text: &[u8]) -> usize {
 /// How many bytes at the end begin a character that is not whole yet.
 fn half_character(raw: &[u8]) -> usize {
     (1..=3.min(raw.len()))
-        .find(|count| match raw[raw.len() - count] {
-            0xc2..=0xdf => *count < 2,
-            0xe0..=0xef => *count < 3,
-            0xf0..=0xf4 => *count < 4,
-            _ => false,
+        .find(|count| {
+            std::str::from_utf8(&raw[raw.len() - count..])
+                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
         })
         .unwrap_or(0)
 }
@@ -277,7 +285,7 @@ mod tests {
 
     fn seen(raw: impl AsRef<[u8]>) -> String {
         let mut out = String::new();
-        clean(raw.as_ref(), &[], false, &mut out);
+        clean(raw.as_ref(), &[], &mut out);
         out
     }
 
@@ -334,11 +342,28 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_write_completes_is_not_shown_yet() {
-        assert_eq!(seen("text\x1b[3"), "text");
-        assert_eq!(seen("text\x1b]0;ti"), "text");
-        assert_eq!(seen(&"text☃".as_bytes()[..6]), "text");
-        assert_eq!(seen(b"text\xff"), "text\u{fffd}");
+    fn what_a_later_write_may_complete_is_open() {
+        for (text, open) in [
+            (&b"text\x1b[3"[..], 3),
+            (b"text\x1b]0;ti", 6),
+            (b"text\x1b]0;ti\x1b", 7),
+            (b"\x1b[3\x1b", 4),
+            (b"a\x1b]b\x1b[3\x1b[", 8),
+            (b"a\x1b]b\x1b[m\x1b[", 2),
+            (b"a\x1b]\x1b\xe2\x98", 5),
+            (b"a\x1b]\x1b\x1b[3", 6),
+            (&"text☃".as_bytes()[..6], 2),
+            (b"text\xff", 0),
+            // What follows cannot make a character of these any more.
+            (b"\xe9:", 0),
+            (b"\xe0\x80", 0),
+            // A line break closes whatever was open.
+            (b"a\x1b]0;never closed\nb", 0),
+            (b"\xe2\x98\n", 0),
+            (b"", 0),
+        ] {
+            assert_eq!(open_length(text), open, "{text:?}");
+        }
     }
 
     #[test]
@@ -354,22 +379,17 @@ mod tests {
     #[test]
     fn what_is_unfinished_at_the_very_end_is_shown() {
         let mut out = String::new();
-        clean(b"ok\nab\xe2\x82", &[], true, &mut out);
+        clean(b"ok\nab\xe2\x82", &[], &mut out);
         assert_eq!(out, "ok\nab\u{fffd}");
     }
 
     #[test]
     fn what_was_cut_at_the_front_leaves_no_debris() {
         let mut out = String::new();
-        clean(b"31mred\n", b"some text\x1b[", false, &mut out);
+        clean(b"31mred\n", b"some text\x1b[", &mut out);
         assert_eq!(out, "red\n");
         out.clear();
-        clean(
-            &"☃snow".as_bytes()[1..],
-            &"☃".as_bytes()[..1],
-            false,
-            &mut out,
-        );
+        clean(&"☃snow".as_bytes()[1..], &"☃".as_bytes()[..1], &mut out);
         assert_eq!(out, "snow");
     }
 

@@ -18,6 +18,10 @@ const LONGEST_OPEN: usize = 256;
 /// A line that goes on for longer is searched from there on only, lest each byte costs all of it.
 const LONGEST_SEARCHED: usize = 64 << 10;
 
+/// Of a line that a reader has seen only so much is looked at again, lest each byte that comes
+/// costs all of it.
+const LONGEST_KNOWN: usize = 64 << 10;
+
 /// The newest bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
@@ -47,8 +51,9 @@ pub(super) struct Shown<'a> {
     pub(super) dropped: u64,
     /// What came right before, where the first line shown is not whole.
     pub(super) context: &'a [u8],
-    /// Whether nothing more will come after this.
-    pub(super) ended: bool,
+    /// How many bytes of the first line the reader has seen before: they are here because what it
+    /// sees of the rest depends on them.
+    pub(super) seen: usize,
 }
 
 impl Ring {
@@ -88,7 +93,7 @@ impl Ring {
             tail,
             dropped: *count,
             context,
-            ended: self.ended,
+            seen: 0,
         };
         if line == count {
             return Shown {
@@ -103,15 +108,9 @@ impl Ring {
         }
     }
 
-    /// What is shown of what came after a position. A line that has been overwritten since then is
-    /// shown from its start, where that may be told from `redrawn`.
-    pub(super) fn shown_since(
-        &self,
-        position: u64,
-        room: usize,
-        redrawn: impl FnOnce(&[u8]) -> bool,
-    ) -> Shown<'_> {
-        let Some(at) = position.checked_sub(self.past.count).filter(|at| *at > 0) else {
+    /// What is shown of what came after a position, with the beginning of the line it is in.
+    pub(super) fn shown_since(&self, position: u64, room: usize) -> Shown<'_> {
+        let Some(at) = position.checked_sub(self.past.count) else {
             let shown = self.shown(room);
             return Shown {
                 dropped: shown.dropped.saturating_sub(position),
@@ -126,20 +125,19 @@ impl Ring {
             head,
             tail,
             dropped: 0,
-            context: &self.past.context,
-            ended: self.ended,
+            context: if self.past.line == self.past.count {
+                &[]
+            } else {
+                &self.past.context
+            },
+            seen: 0,
         };
-        let after = all.from(at);
-        let line = after.newline_after().unwrap_or(after.len());
         let begun = all.newline_before(at).map_or(0, |newline| newline + 1);
-        let from = if begun < at && redrawn(&after.bytes()[..line]) {
-            begun
-        } else {
-            at
-        };
+        let begun = begun.max(at.saturating_sub(LONGEST_KNOWN));
         Shown {
             dropped: 0,
-            ..all.from(from)
+            seen: at - begun,
+            ..all.from(begun)
         }
     }
 
@@ -154,16 +152,19 @@ impl Ring {
         self.past.count + begun as u64
     }
 
-    /// The position up to which everything is whole: `open` tells how many bytes at the end of
-    /// these are half a character or half a sequence.
-    pub(super) fn position(&self, open: impl FnOnce(&[u8]) -> usize) -> u64 {
-        let end = self.past.count + self.bytes.len() as u64;
+    /// The position of the next byte.
+    pub(super) fn end(&self) -> u64 {
+        self.past.count + self.bytes.len() as u64
+    }
+
+    /// How many bytes at the end wait for a later write: `open` tells it of the last ones.
+    pub(super) fn open(&self, open: impl FnOnce(&[u8]) -> usize) -> usize {
         if self.ended {
-            return end;
+            return 0;
         }
         let last = self.bytes.len().saturating_sub(LONGEST_OPEN);
         let last: Vec<u8> = self.bytes.range(last..).copied().collect();
-        end - open(&last) as u64
+        open(&last)
     }
 
     /// Grows by doubling, but never beyond the room: a full ring has no slack.
@@ -226,12 +227,9 @@ impl<'a> Shown<'a> {
         Self {
             head: &self.head[..in_head],
             tail: &self.tail[..length - in_head],
+            seen: self.seen.min(length),
             ..self
         }
-    }
-
-    fn newline_after(&self) -> Option<usize> {
-        memchr(b'\n', self.head).or_else(|| memchr(b'\n', self.tail).map(|at| at + self.head.len()))
     }
 
     fn newline_before(&self, at: usize) -> Option<usize> {
@@ -251,7 +249,7 @@ impl<'a> Shown<'a> {
             tail,
             dropped: self.dropped + at as u64,
             context,
-            ended: self.ended,
+            seen: self.seen.saturating_sub(at),
         }
     }
 }

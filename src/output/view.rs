@@ -1,6 +1,6 @@
 //! What one answer shows of both streams: the last lines, the newest bytes.
 
-use super::clean::{clean, open_length};
+use super::fresh;
 use super::grep::Grep;
 use super::ring::Shown;
 
@@ -66,25 +66,11 @@ pub(super) fn view(out: &Shown<'_>, err: &Shown<'_>, request: &Request, cursor: 
 }
 
 fn text(shown: Shown<'_>, request: &Request) -> (String, u64) {
-    let tail = request.tail.filter(|_| request.grep.is_none());
-    let shown = tail.map_or(shown, |count| shown.last_lines(count));
-    let shown = if request.raw && !shown.ended {
-        shown.without_last(open_length(&shown.bytes()))
-    } else {
-        shown
-    };
-    let bytes = shown.bytes();
-    let mut text = if request.raw {
-        String::from_utf8_lossy(&bytes).into_owned()
-    } else {
-        let mut text = String::with_capacity(bytes.len());
-        clean(&bytes, shown.context, shown.ended, &mut text);
-        text
-    };
     if let Some(grep) = &request.grep {
-        text = grep.filter(&text, request.tail);
+        return fresh::matching(shown, grep, request.tail, request.raw);
     }
-    (text, shown.dropped)
+    let shown = request.tail.map_or(shown, |count| shown.last_lines(count));
+    (fresh::fresh(shown, request.raw), shown.dropped)
 }
 
 /// How much of each stream is shown within the limit of both.

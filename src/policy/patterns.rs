@@ -3,14 +3,11 @@
 //! A pattern sees the command as it was given and as words, so that quotes and spacing do not hide
 //! a match. It cannot see what a program makes of its arguments.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::paths::Flavour;
 use super::words::{self, Word};
-
-/// Bytes that one compiled pattern may take, and again for what it learns while it matches.
-/// Matching takes time in proportion to the command, whatever the pattern.
-const LARGEST: usize = 1 << 20;
+use crate::expression::{Dot, compile};
 
 /// Regular expressions that no command may match.
 #[derive(Debug, Clone, Default)]
@@ -30,24 +27,10 @@ impl Eq for Patterns {}
 impl Patterns {
     /// Compiles each of them, or tells of the first that cannot be used, in one line.
     pub fn new(sources: &[String]) -> Result<Self, String> {
-        let compile = |source: &String| {
-            RegexBuilder::new(source)
-                // A line break in the command must not hide what follows it.
-                .dot_matches_new_line(true)
-                .size_limit(LARGEST)
-                .dfa_size_limit(LARGEST)
-                .build()
-                .map_err(|error| {
-                    let error = error.to_string();
-                    // Above it is a drawing of where the error is.
-                    let reason = error.lines().last().unwrap_or_default();
-                    let reason = reason.trim_start_matches("error: ");
-                    format!("{source:?} is not a valid regular expression: {reason}")
-                })
-        };
         sources
             .iter()
-            .map(compile)
+            // A line break in the command must not hide what follows it.
+            .map(|source| compile(source, Dot::All))
             .collect::<Result<_, _>>()
             .map(Self)
     }

@@ -188,6 +188,7 @@ fn a_cursor_gives_only_what_is_new_and_grep_only_what_matches() {
         (json!({ "grep": "^(first|d)$" }), "first\nd\n"),
         (json!({ "since": new["cursor"] }), ""),
         (json!({ "since": cursor.to_string(), "tail": 1 }), "d\n"),
+        (json!({ "since": 11.0, "tail": 1 }), "d\n"),
     ] {
         let mut arguments = arguments;
         arguments["id"] = json!(id);
@@ -200,6 +201,7 @@ fn a_cursor_gives_only_what_is_new_and_grep_only_what_matches() {
     for (arguments, wanted) in [
         (json!({ "id": id, "grep": "(" }), "\"(\" is not a valid"),
         (json!({ "id": id, "since": -1 }), "since"),
+        (json!({ "id": id, "since": 1.5 }), "since"),
         (json!({ "id": id, "since": "x" }), "since"),
     ] {
         let sentence = sidecar.fail("output", arguments);
@@ -221,4 +223,61 @@ fn what_is_gone_since_a_cursor_is_told() {
     let dropped = output["dropped"].as_u64().unwrap();
     assert_eq!(dropped + text.len() as u64, 5004);
     assert_eq!(output["truncated"], true);
+}
+
+#[test]
+fn the_cursor_stands_behind_the_keys_that_were_there_before() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start("printf 'a\\nb\\n'");
+    sidecar.state(&id, "exited");
+    for (arguments, keys) in [
+        (json!({ "id": id }), "stdout stderr uptime cursor"),
+        (
+            json!({ "id": id, "maxBytes": 2 }),
+            "stdout stderr uptime truncated totalBytes cursor",
+        ),
+    ] {
+        let asked = sidecar.ask("output", &arguments);
+        let result = sidecar
+            .client
+            .hear(&asked, std::time::Duration::from_secs(20))
+            .unwrap();
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let at: Vec<_> = keys
+            .split(' ')
+            .map(|key| text.find(&format!("\"{key}\":")).unwrap())
+            .collect();
+        assert!(at.is_sorted(), "{text}");
+        assert_eq!(text.matches("\":").count(), at.len(), "{text}");
+    }
+}
+
+#[test]
+fn a_line_that_is_written_in_two_halves_is_found_and_a_bare_escape_repeats_nothing() {
+    let mut sidecar = Sidecar::new();
+    let id = sidecar.start(
+        "printf '\\033]0;never closed\\nan err'; read line; printf 'or\\033[0m\\nend\\n'; exec cat",
+    );
+    sidecar.output_with(&id, "an err");
+    let first = sidecar.call("output", json!({ "id": id, "grep": "error$" }));
+    assert_eq!(first["stdout"], "");
+    let cursor = &first["cursor"];
+    let again = sidecar.call("output", json!({ "id": id, "since": cursor, "raw": true }));
+    assert_eq!(
+        (&again["stdout"], &again["cursor"]),
+        (&json!(""), cursor),
+        "{again}"
+    );
+    sidecar.call("send", json!({ "id": id, "input": "" }));
+    sidecar.output_with(&id, "end\n");
+    for (grep, wanted) in [
+        (json!(null), "or\nend\n"),
+        (json!("error$"), "an error\n"),
+        (json!("^an"), "or\n"),
+    ] {
+        let new = sidecar.call("output", json!({ "id": id, "since": cursor, "grep": grep }));
+        assert_eq!(new["stdout"], wanted, "{grep}");
+    }
+    let raw = json!({ "id": id, "since": cursor, "grep": "error$", "raw": true });
+    assert_eq!(sidecar.call("output", raw)["stdout"], "an error\u{1b}[0m\n");
 }

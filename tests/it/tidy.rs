@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 12] = [
     &["guard"],
     &["audit"],
     &["guard/protocol"],
-    &["time"],
+    &["time", "expression"],
     &["platform"],
 ];
 
