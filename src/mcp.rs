@@ -45,8 +45,8 @@ use transport::{Wire, WireState};
 const INSTRUCTIONS: &str = "Runs commands that do not end by themselves (dev servers, watchers, \
     databases, REPLs) and keeps their output. `start` one, with `wait` (a port, a line) to return when \
     it is ready; read it with `output` (`since` for what is new), type into it with `send`, see how it \
-    is with `status` or `list`, end it and all its children with `stop`. A `name` given at `start` can \
-    be used for the id. Everything ends when this server ends. For short commands use your own shell.";
+    is with `status` or `list`, end it and all its children with `stop`. A `name` works as id. Everything \
+    ends when this server ends. For short commands use your own shell.";
 
 /// At the end of the input this is how long answers and trees may take.
 const FAREWELL: Duration = Duration::from_millis(1400);
