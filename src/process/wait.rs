@@ -110,7 +110,7 @@ impl Process {
             let look = polls.then(|| now + LOOK);
             let next = [Some(deadline), silence, look].into_iter().flatten().min();
             tokio::select! {
-                () = super::until(next) => {}
+                () = super::task::until(next) => {}
                 () = has_ended(&mut life) => {}
                 changed = written.changed() => {
                     // After its end nothing changes any more.
