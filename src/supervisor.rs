@@ -248,7 +248,6 @@ impl Supervisor {
         }
     }
 
-    /// The one gate: without what it gives, no process can be made.
     async fn end(&self, process: &Process, grace: Option<Duration>) -> Result<Life, Error> {
         let grace = grace.unwrap_or(self.limits.kill_timeout);
         process.stop(grace).await.map_err(|stuck| Error::Stuck {
@@ -271,6 +270,7 @@ impl Supervisor {
         Ok(())
     }
 
+    /// The one gate: without what it gives, no process can be made.
     fn permit(&self, command: &Command) -> Result<Permit, Error> {
         let cwd = command.cwd.as_deref().map(Path::to_string_lossy);
         let request = Request {

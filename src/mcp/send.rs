@@ -77,14 +77,9 @@ pub(super) async fn call(
     // What comes from here on is the reply.
     let since = process.cursor();
     let pending = sidecar.supervisor.send(&wanted, input).await?;
-    let meanwhile = match &conditions {
-        Some(conditions) => Some(
-            sidecar
-                .wait_and_read(&process, conditions, since, context)
-                .await,
-        ),
-        None => None,
-    };
+    let meanwhile = sidecar
+        .wait_and_read(&process, conditions.as_ref(), since, context)
+        .await;
     answer(&Answer {
         ok: true,
         pending: (pending > 0).then_some(pending),

@@ -80,10 +80,9 @@ pub(super) async fn call(
         .start(name, command, replace, port)
         .await?;
     let process = &started.process;
-    let meanwhile = match &conditions {
-        Some(conditions) => Some(sidecar.wait_and_read(process, conditions, 0, context).await),
-        None => None,
-    };
+    let meanwhile = sidecar
+        .wait_and_read(process, conditions.as_ref(), 0, context)
+        .await;
     answer(&Answer {
         id: &process.id,
         name: &process.name,

@@ -130,27 +130,27 @@ impl Sidecar {
         }
     }
 
-    /// The same, with what came meanwhile.
+    /// The same, with what came meanwhile; nothing where nothing is waited for.
     pub(super) async fn wait_and_read(
         &self,
         process: &Process,
-        conditions: &Conditions,
+        conditions: Option<&Conditions>,
         since: u64,
         context: &RequestContext<RoleServer>,
-    ) -> Meanwhile {
-        let waited = self.wait(process, conditions, Some(since), context).await;
+    ) -> Option<Meanwhile> {
+        let waited = self.wait(process, conditions?, Some(since), context).await;
         let view = process.output(&Request {
             since: Some(since),
             max_bytes: Some(self.max_output_size.map_or(TOLD, |limit| limit.min(TOLD))),
             ..Request::default()
         });
-        Meanwhile {
+        Some(Meanwhile {
             waited,
             stdout: view.stdout,
             stderr: view.stderr,
             truncated: view.cut_from.is_some(),
             cursor: view.cursor,
-        }
+        })
     }
 }
 
