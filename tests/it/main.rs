@@ -6,6 +6,7 @@
     reason = "a test that is surprised should say where, and call sites read better"
 )]
 
+mod guards;
 mod harness;
 
 mod audit;
