@@ -210,7 +210,7 @@ impl Process {
     }
 
     /// Reads what it has written up to now, on both streams.
-    async fn settle(&self) {
+    pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
         if self.mailbox.send(Message::Settle(done)).is_ok() {
             // A task that has ended has read everything.

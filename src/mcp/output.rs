@@ -77,9 +77,12 @@ pub(super) async fn call(
         .transpose()?;
     let conditions = conditions(&mut args)?;
     let process = sidecar.supervisor.find(&id)?;
-    let waited = match &conditions {
-        Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
-        None => None,
+    let waited = if let Some(conditions) = &conditions {
+        Some(sidecar.wait(&process, conditions, since, context).await)
+    } else {
+        // What was written before the call is in the answer.
+        process.settle().await;
+        None
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;

@@ -14,6 +14,7 @@ mod cgroup;
 mod cli;
 mod containment;
 mod cycles;
+mod documents;
 mod end;
 mod lifecycle;
 mod load;
