@@ -101,7 +101,7 @@ impl Supervisor {
             }
         };
         if let Some(port) = port
-            && let Some(owner) = platform::port_owner(port)
+            && let Some(owner) = self.listener(port)
         {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });
@@ -295,6 +295,14 @@ impl Supervisor {
             self.end(&process, None).await?;
         }
         Ok(())
+    }
+
+    /// Who listens on a port.
+    fn listener(&self, port: u16) -> Option<String> {
+        let living: Vec<_> = self.registry().living().cloned().collect();
+        let ours = living.iter().find(|process| process.listens(port));
+        ours.map(|process| called(process))
+            .or_else(|| platform::port_owner(port))
     }
 
     /// The one gate: without what it gives, no process can be made.

@@ -10,6 +10,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -24,25 +25,42 @@ fn the_sessions_of_the_readme_happen() {
     assert_eq!(play("README.md"), play("README.ja.md"));
 }
 
-/// Runs the sessions of a document, and gives the calls of each.
+#[test]
+fn every_situation_has_one_call_that_does_it() {
+    let calls = play("docs/situations.md");
+    assert!(calls.iter().flatten().count() >= 25);
+}
+
+/// Runs what a document shows, and gives the calls of each session: all that stands under one
+/// heading.
 #[track_caller]
 fn play(name: &str) -> Vec<Vec<String>> {
+    // The documents share their ports.
+    static PLAYING: Mutex<()> = Mutex::new(());
+    let _playing = PLAYING.lock().unwrap_or_else(PoisonError::into_inner);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let mut text = std::fs::read_to_string(&file).unwrap();
-    let sessions: Vec<_> = text
-        .split("```text\n")
-        .skip(1)
-        .filter_map(|rest| rest.split_once("\n```").map(|(block, _)| block.to_owned()))
-        .filter(|block| is_call(block))
+    let sections = text.split("\n## ").flat_map(|part| part.split("\n### "));
+    let sessions: Vec<Vec<String>> = sections
+        .map(blocks)
+        .filter(|blocks| !blocks.is_empty())
         .collect();
     assert!(!sessions.is_empty(), "{name} has no session");
     let mut calls = Vec::new();
     for session in sessions {
-        let (happened, made) = run(&session);
-        if std::env::var_os("RECORD").is_some() {
-            text = text.replacen(&session, &happened, 1);
-        } else {
-            assert_eq!(masked(&happened), masked(&session), "{name}");
+        let mut sidecar = Sidecar::new();
+        let mut made = Vec::new();
+        for block in session {
+            let happened = run(&mut sidecar, &block, &mut made);
+            if std::env::var_os("RECORD").is_some() {
+                text = text.replacen(
+                    &format!("```text\n{block}\n"),
+                    &format!("```text\n{happened}\n"),
+                    1,
+                );
+            } else {
+                assert_eq!(masked(&happened), masked(&block), "{name}");
+            }
         }
         calls.push(made);
     }
@@ -52,6 +70,14 @@ fn play(name: &str) -> Vec<Vec<String>> {
     calls
 }
 
+/// The blocks of text that begin with a call.
+fn blocks(section: &str) -> Vec<String> {
+    let blocks = section.split("```text\n").skip(1);
+    let blocks = blocks.filter_map(|rest| rest.split_once("\n```"));
+    let blocks = blocks.map(|(block, _)| block.to_owned());
+    blocks.filter(|block| is_call(block)).collect()
+}
+
 fn is_call(line: &str) -> bool {
     let tools = [
         "start {", "stop {", "list {", "output {", "send {", "status {",
@@ -59,31 +85,28 @@ fn is_call(line: &str) -> bool {
     line.starts_with("$ ") || tools.iter().any(|tool| line.starts_with(tool))
 }
 
-/// What happens in a session, written as the document writes it, and its calls.
+/// What happens in a block, written as the document writes it.
 #[track_caller]
-fn run(session: &str) -> (String, Vec<String>) {
-    let mut sidecar = Sidecar::new();
-    let ports = PORTS.map(|port| (port, free_port().to_string()));
+fn run(sidecar: &mut Sidecar, block: &str, calls: &mut Vec<String>) -> String {
     let mut happened = Vec::new();
-    let mut calls = Vec::new();
-    for part in session.split("\n\n") {
+    for part in block.split("\n\n") {
         let call = part.lines().next().unwrap();
         assert!(is_call(call), "{call:?} is no call");
         let mut asked = call.to_owned();
-        for (port, free) in &ports {
+        for (port, free) in ports() {
             asked = asked.replace(port, free);
         }
         let mut answer = match asked.strip_prefix("$ ") {
             Some(command) => shell(command, sidecar.dir.path()),
-            None => answer_to(&mut sidecar, &asked),
+            None => answer_to(sidecar, &asked),
         };
-        for (port, free) in &ports {
+        for (port, free) in ports() {
             answer = answer.replace(free, port);
         }
         happened.push(format!("{call}\n{answer}").trim_end().to_owned());
         calls.push(call.to_owned());
     }
-    (happened.join("\n\n"), calls)
+    happened.join("\n\n")
 }
 
 #[track_caller]
@@ -112,18 +135,21 @@ fn shell(command: &str, directory: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// As many digits as those in the documents have, so that nothing moves.
-fn free_port() -> u16 {
-    (7000..9999)
-        .find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok())
-        .unwrap()
+/// Ports of documents and those that are used instead: with as many digits, so that nothing moves.
+fn ports() -> &'static [(&'static str, String)] {
+    static FREE: OnceLock<Vec<(&str, String)>> = OnceLock::new();
+    FREE.get_or_init(|| {
+        let free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+        let free = (7000..10_000).filter(free).map(|port| port.to_string());
+        PORTS.into_iter().zip(free).collect()
+    })
 }
 
 /// Without what differs each time.
 fn masked(session: &str) -> String {
     let masks = [
         ("sc-[0-9a-f]{6}", "ID"),
-        (r#""pid":\d+"#, "PID"),
+        (r#""pid":\d+|process \d+"#, "PID"),
         (r"\b\d+(h\d+m)?(m\d+)?s\b", "TIME"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "MOMENT"),
         (r"\d\d/\w{3}/\d{4} \d\d:\d\d:\d\d", "MOMENT"),
