@@ -76,7 +76,7 @@ pub(super) async fn call(
         .map(|source| Grep::new(&source).map_err(|error| Failure(format!("grep: {error}"))))
         .transpose()?;
     let conditions = conditions(&mut args)?;
-    let process = sidecar.supervisor.find(&id)?;
+    let process = sidecar.supervisor.find(&id).await?;
     let waited = if let Some(conditions) = &conditions {
         Some(sidecar.wait(&process, conditions, since, context).await)
     } else {

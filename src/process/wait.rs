@@ -1,7 +1,9 @@
 //! Waiting for a process to say something, to listen, to answer, to fall silent or to end.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::http::Url;
@@ -59,6 +61,9 @@ impl Reason {
 /// How often is looked at what tells nobody that it has changed.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Who listens on this machine accepts sooner.
+const LONGEST_CONNECT: Duration = Duration::from_millis(200);
+
 /// How long to leave a process that goes on writing to itself before its text is searched again.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -95,9 +100,8 @@ impl Process {
             if ended {
                 return Reason::Exit;
             }
-            if conditions
-                .port
-                .is_some_and(|port| self.listens_or_may(port))
+            if let Some(port) = conditions.port
+                && self.listens_or_may(port).await
             {
                 return Reason::Port;
             }
@@ -131,14 +135,32 @@ impl Process {
     }
 
     /// Whether the tree listens there. Where that cannot be seen, whether anybody does.
-    fn listens_or_may(&self, port: u16) -> bool {
-        platform::listens(self.guard, port).unwrap_or_else(|| platform::port_owner(port).is_some())
+    async fn listens_or_may(&self, port: u16) -> bool {
+        match platform::listens(self.guard, port) {
+            Some(listens) => listens,
+            None => accepts(port).await,
+        }
     }
 
     /// Whether the tree answers there. A stale server on the same port is none of it.
     async fn serves(&self, url: &Url, deadline: Instant) -> bool {
-        (!url.is_local() || self.listens_or_may(url.port)) && url.answers(deadline).await
+        (!url.is_local() || self.listens_or_may(url.port).await) && url.answers(deadline).await
     }
+}
+
+/// Whether a connection to a port of this machine is accepted.
+pub async fn accepts(port: u16) -> bool {
+    let addresses = [
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        Ipv6Addr::LOCALHOST.into(),
+    ];
+    for address in addresses {
+        let connection = TcpStream::connect((address, port));
+        if let Ok(Ok(_)) = tokio::time::timeout(LONGEST_CONNECT, connection).await {
+            return true;
+        }
+    }
+    false
 }
 
 async fn has_ended(life: &mut watch::Receiver<Life>) {

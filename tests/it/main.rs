@@ -16,6 +16,7 @@ mod containment;
 mod cycles;
 mod documents;
 mod end;
+mod facts;
 mod lifecycle;
 mod load;
 mod names;

@@ -215,7 +215,7 @@ fn a_server_that_is_asked_by_its_url_is_not_cut_off() {
     let mut sidecar = Sidecar::new();
     std::fs::write(sidecar.dir.path().join("page.py"), PAGE).unwrap();
     let id = sidecar.start("exec python3 page.py");
-    let said = sidecar.output_with(&id, "port");
+    let said = sidecar.output_with(&id, "\n");
     let port = said.trim().trim_start_matches("port ");
     let url = json!({ "url": format!("http://127.0.0.1:{port}/") });
     let answer = sidecar.call("output", json!({ "id": id, "wait": url }));

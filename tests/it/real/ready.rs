@@ -84,7 +84,7 @@ fn a_dev_server_by_its_port_and_by_its_url() {
             json!({ "command": command, "wait": { "port": port } }),
         );
         assert!(
-            sentence.contains(&port.to_string()) && sentence.contains("node"),
+            sentence.contains(&port.to_string()) && sentence.contains("app (sc-"),
             "{sentence}"
         );
         stop(&mut sidecar);
