@@ -111,6 +111,15 @@ impl Containment {
     }
 }
 
+/// How large a terminal's window is, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Characters in a line.
+    pub cols: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
 /// What this process was started for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Role {
