@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::audit::Audit;
-use crate::platform;
+use crate::platform::{self, WindowSize};
 use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
 use crate::process::input::Input;
@@ -175,6 +175,32 @@ impl Supervisor {
 
     /// Gives a process input; answers how much of it has not been read yet.
     pub async fn send(&self, wanted: &str, input: Input) -> Result<usize, Error> {
+        let process = self.running(wanted)?;
+        process.send(input).await.map_err(|error| Error::Input {
+            process: called(&process),
+            error,
+        })
+    }
+
+    /// Gives a process's terminal another size, before what is sent after that.
+    pub fn resize(&self, wanted: &str, size: WindowSize) -> Result<(), Error> {
+        let process = self.running(wanted)?;
+        if process.screen().is_none() {
+            return Err(Error::NoTerminal(called(&process)));
+        }
+        process.resize(size);
+        Ok(())
+    }
+
+    /// What stands on a process's terminal.
+    pub fn screen(&self, process: &Process) -> Result<String, Error> {
+        match process.screen() {
+            Some(screen) => Ok(screen.text()),
+            None => Err(Error::NoTerminal(called(process))),
+        }
+    }
+
+    fn running(&self, wanted: &str) -> Result<Arc<Process>, Error> {
         let process = self.find(wanted)?;
         let life = process.life();
         if let Some(code) = life.exit_code() {
@@ -187,10 +213,7 @@ impl Supervisor {
                 code,
             });
         }
-        process.send(input).await.map_err(|error| Error::Input {
-            process: called(&process),
-            error,
-        })
+        Ok(process)
     }
 
     /// The process with this id, or the living one of this name, or the newest finished one.
@@ -367,6 +390,9 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
         Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
         _ => {}
     }
+    if let (Some(_), Some(reason)) = (command.terminal, platform::NO_TERMINALS) {
+        return Err(Error::NoTerminals(reason));
+    }
     let Some(cwd) = &command.cwd else {
         return Ok(());
     };
@@ -386,6 +412,18 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::policy::Settings;
+
+    #[test]
+    fn a_terminal_is_to_be_had_where_the_system_has_any() {
+        let mut command = Command {
+            line: "cat".into(),
+            ..Command::default()
+        };
+        assert!(check(None, &command).is_ok());
+        command.terminal = Some(WindowSize { cols: 80, rows: 24 });
+        let refused = check(None, &command).map_err(|error| error.to_string());
+        assert_eq!(refused.err().as_deref(), platform::NO_TERMINALS);
+    }
 
     #[test]
     fn a_refusal_is_written_down_and_a_log_in_the_way_of_it_changes_nothing() {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::args::Args;
 use super::wait::{Waited, conditions};
 use super::{Failure, Sidecar, answer};
-use crate::output::{Grep, Request};
+use crate::output::{Grep, Output, Request, Stream, View};
 
 /// No answer is larger on the wire; what surrounds the text needs the difference to 4 MiB.
 const MAX_WIRE: usize = (4 << 20) - (4 << 10);
@@ -30,6 +30,7 @@ pub(super) fn tool() -> Tool {
             "since": { "type": "integer", "description": "Only what came after this cursor" },
             "grep": { "type": "string", "description": "Only lines that match this regex" },
             "wait": super::wait::property(),
+            "screen": { "type": "boolean", "description": "The terminal's screen as text instead" },
             "raw": { "type": "boolean", "description": "With escape sequences, as it was written" },
         }),
         &["id"],
@@ -39,8 +40,13 @@ pub(super) fn tool() -> Tool {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
-    stdout: String,
-    stderr: String,
+    /// Instead of both streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    screen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
     uptime: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
@@ -70,6 +76,7 @@ pub(super) async fn call(
     let max_bytes = args.count("maxBytes")?.filter(limit);
     let max_bytes = max_bytes.into_iter().chain(sidecar.max_output_size).min();
     let raw = args.flag("raw")?.unwrap_or(false);
+    let screen = args.flag("screen")?.unwrap_or(false);
     let since = args.count("since")?;
     let grep = args
         .text("grep")?
@@ -77,23 +84,45 @@ pub(super) async fn call(
         .transpose()?;
     let conditions = conditions(&mut args)?;
     let process = sidecar.supervisor.find(&id)?;
+    if screen {
+        // Before a wait for what will never be shown.
+        sidecar.supervisor.screen(&process)?;
+    }
     let waited = match &conditions {
         Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
         None => None,
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;
-    let view = process.output(&Request {
+    let mut request = Request {
         tail,
         max_bytes,
         max_wire: Some(MAX_WIRE),
         raw,
         since,
         grep,
-    });
+    };
+    let view = if screen {
+        // A text like any other to select from; what came since then is for `wait` alone.
+        request.since = None;
+        let mut shown = Output::new(usize::MAX);
+        shown.push(Stream::Out, sidecar.supervisor.screen(&process)?.as_bytes());
+        View {
+            cursor: process.cursor(),
+            ..shown.view(&request)
+        }
+    } else {
+        process.output(&request)
+    };
+    let (screen, stdout, stderr) = if screen {
+        (Some(view.stdout), None, None)
+    } else {
+        (None, Some(view.stdout), Some(view.stderr))
+    };
     let answer = answer(&Answer {
-        stdout: view.stdout,
-        stderr: view.stderr,
+        screen,
+        stdout,
+        stderr,
         uptime: process.life().uptime(Instant::now()).to_string(),
         truncated: view.cut_from.map(|_| true),
         total_bytes: view.cut_from,
