@@ -5,6 +5,8 @@ mod postgres;
 #[cfg(unix)]
 mod redis;
 mod repl;
+#[cfg(unix)]
+mod terminal;
 mod watch;
 mod web;
 

@@ -29,7 +29,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 11] = [
     Need {
         package: "postgresql",
         present: has_postgres,
@@ -49,6 +49,18 @@ const NEEDS: [Need; 8] = [
     Need {
         package: "strace",
         present: || exists("strace"),
+    },
+    Need {
+        package: "vim-tiny",
+        present: || exists("vi"),
+    },
+    Need {
+        package: "less",
+        present: || exists("less"),
+    },
+    Need {
+        package: "procps",
+        present: || exists("top") && exists("ps"),
     },
     Need {
         package: "python3-venv",
