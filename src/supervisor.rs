@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::audit::Audit;
+use crate::output::Screen;
 use crate::platform::{self, WindowSize};
 use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
@@ -185,19 +186,9 @@ impl Supervisor {
     /// Gives a process's terminal another size, before what is sent after that.
     pub fn resize(&self, wanted: &str, size: WindowSize) -> Result<(), Error> {
         let process = self.running(wanted)?;
-        if process.screen().is_none() {
-            return Err(Error::NoTerminal(called(&process)));
-        }
+        drop(screen(&process)?);
         process.resize(size);
         Ok(())
-    }
-
-    /// What stands on a process's terminal.
-    pub fn screen(&self, process: &Process) -> Result<String, Error> {
-        match process.screen() {
-            Some(screen) => Ok(screen.text()),
-            None => Err(Error::NoTerminal(called(process))),
-        }
     }
 
     fn running(&self, wanted: &str) -> Result<Arc<Process>, Error> {
@@ -378,6 +369,13 @@ enum Taken {
     Place(String, String, watch::Sender<()>),
     Existing(Arc<Process>),
     Busy(watch::Receiver<()>),
+}
+
+/// What stands on a process's terminal.
+pub fn screen(process: &Process) -> Result<MutexGuard<'_, Screen>, Error> {
+    process
+        .screen()
+        .ok_or_else(|| Error::NoTerminal(called(process)))
 }
 
 fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {

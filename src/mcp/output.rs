@@ -11,7 +11,8 @@ use serde_json::json;
 use super::args::Args;
 use super::wait::{Waited, conditions};
 use super::{Failure, Sidecar, answer};
-use crate::output::{Grep, Output, Request, Stream, View};
+use crate::output::{Grep, Request, View};
+use crate::supervisor;
 
 /// No answer is larger on the wire; what surrounds the text needs the difference to 4 MiB.
 const MAX_WIRE: usize = (4 << 20) - (4 << 10);
@@ -86,7 +87,7 @@ pub(super) async fn call(
     let process = sidecar.supervisor.find(&id)?;
     if screen {
         // Before a wait for what will never be shown.
-        sidecar.supervisor.screen(&process)?;
+        drop(supervisor::screen(&process)?);
     }
     let waited = match &conditions {
         Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
@@ -94,7 +95,7 @@ pub(super) async fn call(
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;
-    let mut request = Request {
+    let request = Request {
         tail,
         max_bytes,
         max_wire: Some(MAX_WIRE),
@@ -103,13 +104,9 @@ pub(super) async fn call(
         grep,
     };
     let view = if screen {
-        // A text like any other to select from; what came since then is for `wait` alone.
-        request.since = None;
-        let mut shown = Output::new(usize::MAX);
-        shown.push(Stream::Out, sidecar.supervisor.screen(&process)?.as_bytes());
         View {
             cursor: process.cursor(),
-            ..shown.view(&request)
+            ..supervisor::screen(&process)?.view(request)
         }
     } else {
         process.output(&request)

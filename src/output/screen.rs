@@ -19,9 +19,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use avt::Terminal;
+use avt::{ScreenKind, Terminal};
 use unicode_width::UnicodeWidthChar;
 
+use super::{Output, Request, Stream, View};
 use crate::platform::WindowSize;
 use sequences::{Piece, Splitter};
 
@@ -101,6 +102,22 @@ impl Screen {
         }
         text.truncate(text.trim_end_matches('\n').len());
         text
+    }
+
+    /// What of it a reader asked to see. There is no before and after on a screen.
+    pub fn view(&self, request: Request) -> View {
+        // A text like any other to select from.
+        let mut shown = Output::new(usize::MAX);
+        shown.push(Stream::Out, self.text().as_bytes());
+        shown.view(&Request {
+            since: None,
+            ..request
+        })
+    }
+
+    /// Whether its program draws all of it and leaves nothing of it behind: an editor, a pager.
+    pub fn is_drawn(&self) -> bool {
+        self.terminal.active_screen_kind() == ScreenKind::Alternate
     }
 
     /// Whether the arrow keys are those of an application (DECCKM).

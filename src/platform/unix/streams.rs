@@ -69,15 +69,27 @@ impl Streams {
         })
     }
 
+    /// An error says that it was the terminal, where no advice of the system's says more.
     pub(super) fn terminal(size: WindowSize) -> io::Result<Self> {
+        Self::open_terminal(size).map_err(|error| match super::shortage(&error) {
+            Some(_) => error,
+            None => io::Error::other(format!(
+                "this system gives no terminal ({error}); start it without pty"
+            )),
+        })
+    }
+
+    fn open_terminal(size: WindowSize) -> io::Result<Self> {
         let server = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         rustix::io::fcntl_setfd(&server, rustix::io::FdFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&server, true)?;
         rustix::pty::grantpt(&server)?;
         rustix::pty::unlockpt(&server)?;
         let name = rustix::pty::ptsname(&server, Vec::new())?;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let leader = rustix::fs::open(name, flags, Mode::empty())?;
+        // Only now: macOS refuses that before the other end is open.
+        let status = rustix::fs::fcntl_getfl(&server)?;
+        rustix::fs::fcntl_setfl(&server, status | OFlags::NONBLOCK)?;
         let mut modes = rustix::termios::tcgetattr(&leader)?;
         // What a backspace takes back is a character, not a byte of it.
         modes.input_modes |= InputModes::IUTF8;

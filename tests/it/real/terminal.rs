@@ -43,6 +43,14 @@ fn a_file_is_written_with_vi() {
         screen.starts_with("snow ☃ 雪\n~") && screen.ends_with("-- INSERT --")
     });
     press(&mut sidecar, &id, "esc");
+    screen_when(&mut sidecar, &id, "no mode", |screen| {
+        !screen.contains("INSERT")
+    });
+    // Who waits is shown the screen, not how it was drawn.
+    let told = json!({ "id": id, "input": ":set number", "wait": { "idle": 200 } });
+    let told = sidecar.call("send", told);
+    assert!(told.get("stdout").is_none(), "{told}");
+    assert!(told["screen"].as_str().unwrap().contains("snow"), "{told}");
     sidecar.call("send", json!({ "id": id, "input": ":wq" }));
     sidecar.state(&id, "exited");
     let written = std::fs::read_to_string(sidecar.dir.path().join("poem.txt")).unwrap();
