@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tracing_subscriber::filter::Targets;
@@ -124,11 +123,11 @@ fn serve() -> ExitCode {
 }
 
 fn doctor() -> std::io::Result<bool> {
-    doctor::run(&mut std::io::stdout(), &program()?)
+    doctor::run(&mut std::io::stdout(), &platform::program()?)
 }
 
 fn containment(trees: &[String]) -> std::io::Result<bool> {
-    doctor::containment::run(&mut std::io::stdout(), &program()?, trees)
+    doctor::containment::run(&mut std::io::stdout(), &platform::program()?, trees)
 }
 
 fn act(words: &[OsString]) -> std::io::Result<bool> {
@@ -136,11 +135,6 @@ fn act(words: &[OsString]) -> std::io::Result<bool> {
         .map(|()| true)
         .map_err(std::io::Error::other)
         .inspect_err(|error| complain(&error.to_string()))
-}
-
-/// This program's file, as users call it.
-fn program() -> std::io::Result<PathBuf> {
-    std::env::current_exe()
 }
 
 /// rmcp tells of each message; what matters to people is ours.

@@ -98,7 +98,7 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
 /// One process from its start to its end.
 fn life(report: &mut Report<impl Write>, program: &Path) -> std::io::Result<()> {
     let Some(mut client) = report.check("server starts", || {
-        Client::start(program, unprotected).map_err(display)
+        Client::start(program, usual).map_err(display)
     })?
     else {
         return Ok(());

@@ -78,7 +78,10 @@ fn keep(mut host: Host) -> std::io::Result<()> {
     loop {
         match host.wait(ending.patience(Instant::now()))? {
             Event::Server(frame) => match ToGuard::decode(frame) {
-                Some(ToGuard::Stop { grace }) => ending.ask(&mut host, grace),
+                Some(ToGuard::Stop { grace }) => {
+                    host.tell(FromGuard::Heard.encode());
+                    ending.ask(&mut host, grace);
+                }
                 Some(ToGuard::Interrupt) => host.interrupt(),
                 None => ending.ask(&mut host, grace),
             },

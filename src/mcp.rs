@@ -58,6 +58,9 @@ const LAST_CALL: Duration = Duration::from_millis(100);
 /// After a signal this is how long answers that are ready may take.
 const FLUSH: Duration = Duration::from_millis(50);
 
+/// And so long the guards may take to hear that they are on their own.
+const HANDOVER: Duration = Duration::from_millis(80);
+
 /// Serves until the client is gone or the system says so. The trees are then being ended, by
 /// guards that outlive this process.
 pub async fn serve(config: &Config) -> io::Result<()> {
@@ -100,8 +103,13 @@ pub async fn serve(config: &Config) -> io::Result<()> {
     tokio::select! {
         name = &mut signal => {
             tracing::info!(name, "asked to end");
-            supervisor.close();
-            let _ = timeout(FLUSH, idle.wait_for(WireState::is_answered)).await;
+            let heard = supervisor.close();
+            let _ = tokio::join!(
+                timeout(FLUSH, idle.wait_for(WireState::is_answered)),
+                timeout(HANDOVER, heard),
+            );
+            // Where a guard was killed, there is nobody to leave its tree to.
+            let _ = timeout(FAREWELL, supervisor.strays_gone()).await;
             return Ok(());
         }
         _ = state.wait_for(|state| state.ended || state.broken) => {}
@@ -109,7 +117,7 @@ pub async fn serve(config: &Config) -> io::Result<()> {
         _ = session => {}
     }
     let _ = closing.send(Closing::Begun);
-    supervisor.close();
+    drop(supervisor.close());
     let farewell = async {
         // A start in flight makes a tree to wait for, a stop in flight waits for one.
         let _ = idle.wait_for(WireState::is_answered).await;
@@ -123,7 +131,7 @@ pub async fn serve(config: &Config) -> io::Result<()> {
     };
     tokio::select! {
         () = last_words => {}
-        _ = signal => {}
+        _ = signal => drop(timeout(FAREWELL, supervisor.strays_gone()).await),
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! - [`prepare`]: puts right what a host may have left wrong (signal state), before anything else.
 //! - [`os_to_bytes`], [`os_from_bytes`]: text of the system as bytes and back, without loss.
 //! - [`role`]: which of the two roles this process was started for.
+//! - [`program`]: the file of this program.
 //! - [`shortage`]: what to do about an error that says that something has run out.
 //! - [`is_alive`]: whether a process of this id exists.
 //! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
@@ -22,6 +23,7 @@
 //! - [`shutdown_signal`]: completes when the system asks the server to end.
 //! - [`look_after_children`]: reaps what ends; never completes.
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
+//! - [`end_held_guard`]: kills a guard that a debugger holds.
 //! - [`tree_size`]: how many processes of a tree are alive.
 //! - [`listens`], [`port_owner`]: whether a tree listens on a TCP port, and who does.
 //! - [`host_gone`]: completes when the host is gone although the client's end is still open.
@@ -75,19 +77,20 @@ pub use unix::lab;
 pub use unix::{
     Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
     directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
-    os_to_bytes, overwrite, prepare, resize, role, shell, shortage, shutdown_signal, start_guard,
-    stdin, stdout,
+    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
     Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
     directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
-    os_to_bytes, overwrite, prepare, resize, role, shell, shortage, shutdown_signal, start_guard,
-    stdin, stdout,
+    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 
 pub use system::{
-    CONTAINMENT, Host, INEXACT, end_strays, host_gone, listens, port_owner, tree_size,
+    CONTAINMENT, Host, INEXACT, end_held_guard, end_strays, host_gone, listens, port_owner,
+    tree_size,
 };
 
 /// What the end of a tree is sure to reach.

@@ -187,10 +187,15 @@ impl Process {
         lock(&self.output).size()
     }
 
-    /// Asks the tree to end, without waiting for it.
-    pub fn ask_to_stop(&self, grace: Duration) {
+    /// Asks the tree to end, without waiting for it. What is given completes when its guard has
+    /// heard that, or nothing of the tree is left.
+    pub fn ask_to_stop(&self, grace: Duration) -> impl Future<Output = ()> + use<> {
+        let (heard, answer) = oneshot::channel();
         // A task that has ended has seen its tree go.
-        let _ = self.mailbox.send(Message::Stop { grace });
+        let _ = self.mailbox.send(Message::Stop { grace, heard });
+        async {
+            let _ = answer.await;
+        }
     }
 
     /// Ends the tree. Answers when it is gone.
@@ -199,7 +204,7 @@ impl Process {
         // What was stuck before may end this time.
         let before = life.borrow().stuck;
         if !life.borrow().gone {
-            self.ask_to_stop(grace);
+            drop(self.ask_to_stop(grace));
         }
         // The task ends only after its tree.
         let _ = life
@@ -218,7 +223,7 @@ impl Process {
     }
 
     /// Reads what it has written up to now, on both streams.
-    async fn settle(&self) {
+    pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
         if self.mailbox.send(Message::Settle(done)).is_ok() {
             // A task that has ended has read everything.

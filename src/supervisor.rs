@@ -102,7 +102,7 @@ impl Supervisor {
             }
         };
         if let Some(port) = port
-            && let Some(owner) = platform::port_owner(port)
+            && let Some(owner) = self.listener(port)
         {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });
@@ -134,7 +134,7 @@ impl Supervisor {
                 registry.remember(&process);
                 registry.entries[at].place = Place::Filled(process.clone());
                 if registry.closing {
-                    process.ask_to_stop(kill_timeout);
+                    drop(process.ask_to_stop(kill_timeout));
                 }
                 Ok(Started {
                     process,
@@ -233,12 +233,39 @@ impl Supervisor {
         self.registry().processes().cloned().collect()
     }
 
-    /// Asks every tree to end, also those that are still being started.
-    pub fn close(&self) {
+    /// Asks every tree to end, also those that are still being started. What is given completes
+    /// when every guard has heard that: from then on none of it needs this server.
+    pub fn close(&self) -> impl Future<Output = ()> + use<> {
         let mut registry = self.registry();
         registry.closing = true;
-        for process in registry.living() {
-            process.ask_to_stop(self.limits.kill_timeout);
+        let grace = self.limits.kill_timeout;
+        let asked: Vec<_> = registry
+            .living()
+            .map(|process| process.ask_to_stop(grace))
+            .collect();
+        let starting: Vec<_> = registry.starting().cloned().collect();
+        async {
+            for heard in asked {
+                heard.await;
+            }
+            for mut start in starting {
+                let _ = start.changed().await;
+            }
+        }
+    }
+
+    /// Completes when nothing is left of those trees whose guards are no more.
+    pub async fn strays_gone(&self) {
+        let unguarded: Vec<_> = {
+            let registry = self.registry();
+            let living = registry.living();
+            living
+                .filter(|process| process.life().is_astray())
+                .cloned()
+                .collect()
+        };
+        for process in unguarded {
+            process.gone().await;
         }
     }
 
@@ -282,6 +309,14 @@ impl Supervisor {
             self.end(&process, None).await?;
         }
         Ok(())
+    }
+
+    /// Who listens on a port.
+    fn listener(&self, port: u16) -> Option<String> {
+        let living: Vec<_> = self.registry().living().cloned().collect();
+        let ours = living.iter().find(|process| process.listens(port));
+        ours.map(|process| called(process))
+            .or_else(|| platform::port_owner(port))
     }
 
     /// The one gate: without what it gives, no process can be made.

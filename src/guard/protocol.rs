@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::platform::{Containment, os_from_bytes, os_to_bytes};
 
 /// Raised whenever a spec or a frame changes its meaning.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// The size in bytes of every message but the spec.
 pub const FRAME: usize = 8;
@@ -118,6 +118,9 @@ pub enum FromGuard {
     },
     /// This process does not end, whatever is sent to it. The guard goes on trying.
     Stuck(u32),
+    /// A wish that the tree ends has come, and the guard lives to fulfil it. Answers each
+    /// [`ToGuard::Stop`]; a leader whose end was told before has ended by itself.
+    Heard,
     /// The audit log tells of the start. Comes before the spawn.
     Recorded,
     /// The audit log could not be written: an error number of `audit`'s. Before `Recorded` it
@@ -260,6 +263,7 @@ impl FromGuard {
             Self::Exited(Exit::Signal(signal)) => frame(b'X', 1, signal),
             Self::Gone { forced } => frame(b'G', u8::from(forced), 0),
             Self::Stuck(pid) => frame(b'S', 0, pid.cast_signed()),
+            Self::Heard => frame(b'H', 0, 0),
             Self::Recorded => frame(b'A', 0, 0),
             Self::Unrecorded(number) => frame(b'A', 1, number),
         }
@@ -285,6 +289,7 @@ impl FromGuard {
                 forced: forced == 1,
             },
             (b'S', 0) => Self::Stuck(value.cast_unsigned()),
+            (b'H', 0) => Self::Heard,
             (b'A', 0) => Self::Recorded,
             (b'A', 1) => Self::Unrecorded(value),
             _ => return None,

@@ -89,9 +89,12 @@ pub(super) async fn call(
         // Before a wait for what will never be shown.
         drop(supervisor::screen(&process)?);
     }
-    let waited = match &conditions {
-        Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
-        None => None,
+    let waited = if let Some(conditions) = &conditions {
+        Some(sidecar.wait(&process, conditions, since, context).await)
+    } else {
+        // What was written before the call is in the answer.
+        process.settle().await;
+        None
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;

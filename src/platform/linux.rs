@@ -171,8 +171,9 @@ impl Host {
         let spoken = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
         if signalled {
             self.read_signals();
-            self.reap();
         }
+        // Also before a wish is heard: what had ended by then had ended by itself.
+        self.reap();
         if spoken {
             let event = self
                 .server
@@ -295,9 +296,11 @@ pub async fn end_strays(guard: u32, mut stuck: impl FnMut(u32)) -> usize {
     let begun = Instant::now();
     let mut ended = HashSet::new();
     loop {
-        // A process closes its socket first and hands over its children after that.
-        let handed_over = !unix::guards().contains(&guard);
-        let clean = !handed_over || cgroup::sweep();
+        // A process closes its socket first and hands over its children after that. What a debugger
+        // holds can be waited for only when the debugger has done so.
+        let handed_over = !unix::guards().contains(&guard)
+            || table::stat(guard.cast_signed()).is_some_and(table::Stat::has_ended);
+        let clean = !handed_over || cgroup::end(guard);
         let strays = strays();
         if handed_over && clean && strays.is_empty() {
             return ended.len();
@@ -318,6 +321,17 @@ pub async fn end_strays(guard: u32, mut stuck: impl FnMut(u32)) -> usize {
         // Each death hands its children to the server: look again.
         tokio::time::sleep(patience).await;
     }
+}
+
+/// Kills a guard that a debugger holds: it hears nothing, for as long as somebody likes. Whether
+/// it was one.
+pub fn end_held_guard(guard: u32) -> bool {
+    let held = unix::guards().contains(&guard)
+        && table::stat(guard.cast_signed()).is_some_and(table::Stat::is_held);
+    if held && let Some(guard) = Pid::from_raw(guard.cast_signed()) {
+        let _ = rustix::process::kill_process(guard, Signal::KILL);
+    }
+    held
 }
 
 /// How many processes of the tree of a guard are alive.

@@ -203,18 +203,19 @@ impl Host {
                 }
             }
         }
+        // Also before a wish is heard: what had ended by then had ended by itself.
+        if forked || child || spoken {
+            // In time: once the leader was waited for, its session speaks for nobody any more.
+            self.rescan();
+        }
+        if child || spoken || matches!(self.leader, Leader::Ending(_)) {
+            self.reap();
+        }
         if spoken {
             self.listen();
         }
         if server_ended && self.server.is_some() {
             self.lose_server();
-        }
-        if forked || child {
-            // In time: once the leader was waited for, its session speaks for nobody any more.
-            self.rescan();
-        }
-        if child || matches!(self.leader, Leader::Ending(_)) {
-            self.reap();
         }
         self.look_whether_empty();
         Ok(self.events.pop_front().unwrap_or(Event::Tick))
@@ -354,6 +355,11 @@ pub(super) fn adopt_orphans() {}
 /// Ends nothing: what a guard leaves behind when it is killed goes to launchd, out of reach.
 pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
     0
+}
+
+/// What holds a guard is not seen here.
+pub fn end_held_guard(_: u32) -> bool {
+    false
 }
 
 /// Which process holds a socket is not looked up here.

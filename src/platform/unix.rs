@@ -63,6 +63,11 @@ pub fn prepare() {
     unblock_signals();
 }
 
+/// The file of this program.
+pub fn program() -> io::Result<PathBuf> {
+    Ok(PROGRAM.get().cloned().ok_or(io::ErrorKind::NotFound)?)
+}
+
 /// Which role this process was started for.
 pub fn role() -> Role {
     match std::env::args_os().next() {
@@ -169,7 +174,7 @@ pub fn start_guard(id: &str, command: &str, terminal: Option<WindowSize>) -> io:
     };
     let program = match system::own_program() {
         Some(program) => PathBuf::from(program),
-        None => PROGRAM.get().cloned().ok_or(io::ErrorKind::NotFound)?,
+        None => self::program()?,
     };
     let guard = Command::new(program)
         .arg0(GUARD_NAME)

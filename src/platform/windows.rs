@@ -17,6 +17,7 @@ mod tree;
 mod walk;
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::AsHandle;
@@ -62,6 +63,14 @@ pub fn prepare() {
         if let Some(stream) = handle::standard(stream) {
             let _ = handle::set_inheritable(stream, false);
         }
+    }
+}
+
+/// The file of this program.
+pub fn program() -> io::Result<PathBuf> {
+    match PROGRAM.get() {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe(),
     }
 }
 
@@ -153,6 +162,11 @@ pub async fn shutdown_signal() -> &'static str {
 /// Never completes: here nobody has to wait for a process so that it can go.
 pub async fn look_after_children() {
     std::future::pending::<()>().await;
+}
+
+/// What holds a guard is not seen here.
+pub fn end_held_guard(_: u32) -> bool {
+    false
 }
 
 /// Ends nothing: what a killed guard leaves behind has ended with its job.

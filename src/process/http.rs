@@ -17,6 +17,9 @@ pub struct Url {
 /// A server that has not answered by then is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// More than a page, and an end to a stream.
+const LONGEST_REST: u64 = 1 << 20;
+
 /// What a status line needs.
 const STATUS_LINE: usize = 64;
 
@@ -97,6 +100,7 @@ impl Url {
                 break;
             }
         }
+        tokio::spawn(take_the_rest(server));
         Ok(status(&answer))
     }
 
@@ -124,6 +128,13 @@ impl Url {
             },
         }
     }
+}
+
+/// Reads what a server still writes, within bounds: one that is cut off complains in its log.
+async fn take_the_rest(server: TcpStream) {
+    let mut rest = server.take(LONGEST_REST);
+    let _ =
+        tokio::time::timeout(PATIENCE, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
 /// The number in `HTTP/1.1 200 OK`.

@@ -9,10 +9,6 @@ use crate::time::Uptime;
 
 /// What is known of the life of a process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts that hold or not, each by itself"
-)]
 pub struct Life {
     /// The leader's process id.
     pub pid: u32,
@@ -28,8 +24,8 @@ pub struct Life {
     pub forced: bool,
     /// What does not end, as last reported.
     pub stuck: Option<Stuck>,
-    /// Whether somebody killed its guard, and so the leader.
-    pub guard_killed: bool,
+    /// Why its guard is no more, and so the leader.
+    pub guard_lost: Option<Lost>,
 }
 
 /// A process of a tree that does not end, whatever is sent to it.
@@ -39,6 +35,15 @@ pub struct Stuck {
     pub pid: u32,
     /// When that was reported.
     pub since: Instant,
+}
+
+/// Why a guard is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// Somebody killed it.
+    Killed,
+    /// The server did, since a debugger kept it from its work.
+    Held,
 }
 
 /// What a user is told. The leader alone decides.
@@ -65,7 +70,7 @@ impl Life {
             gone: false,
             forced: false,
             stuck: None,
-            guard_killed: false,
+            guard_lost: None,
         }
     }
 
@@ -100,8 +105,15 @@ impl Life {
 
     /// What a state and an exit code do not tell of its end.
     pub fn reason(&self) -> Option<&'static str> {
-        self.guard_killed
-            .then_some("its guard process (sc-guard) was killed, so all of it was ended by force")
+        self.guard_lost.map(|lost| match lost {
+            Lost::Killed => "its guard process (sc-guard) was killed, so all of it was ended by force",
+            Lost::Held => "its guard process (sc-guard) was held by a debugger, so all of it was ended by force",
+        })
+    }
+
+    /// Whether its tree has nobody but the server, and can be ended.
+    pub fn is_astray(&self) -> bool {
+        self.guard_lost.is_some() && !self.gone && self.stuck.is_none()
     }
 
     /// Whether a finished process has been finished for so long.

@@ -2,6 +2,7 @@
 //!
 //! It ends when nothing is left to listen to: the guard is done and both streams are at their end.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::frames::{Frames, end_record, unrecorded};
 use super::input::{Input, Queue, Reply};
 use super::lock;
-use super::state::{Life, Stuck};
+use super::state::{Life, Lost, Stuck};
 use crate::audit::Record;
 use crate::guard::protocol::{Exit, FromGuard, ToGuard};
 use crate::output::{Output, Screen, Stream};
@@ -21,8 +22,11 @@ use crate::platform::{self, GuardEnds, WindowSize};
 /// What a handle asks of the task.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// End the tree.
-    Stop { grace: Duration },
+    /// End the tree, and say when that is sure to happen.
+    Stop {
+        grace: Duration,
+        heard: oneshot::Sender<()>,
+    },
     /// Write this to its input.
     Input { input: Input, reply: Reply },
     /// Its terminal's window has another size.
@@ -57,6 +61,7 @@ pub(super) fn listen(
         stderr: ends.stderr,
         control: Some(ends.control),
         guard: ends.guard,
+        wishes: VecDeque::new(),
         strays: None,
         record,
     };
@@ -81,6 +86,8 @@ struct Task {
     /// None once the guard is done.
     control: Option<platform::Control>,
     guard: u32,
+    /// Who waits for the guard to hear that the tree is to end, and since when.
+    wishes: VecDeque<(oneshot::Sender<()>, Instant)>,
     /// Ends what a guard that was killed has left behind.
     strays: Option<JoinHandle<usize>>,
     record: Option<Record>,
@@ -94,6 +101,7 @@ impl Task {
             || self.strays.is_some()
             || (handled && (self.stdout.is_some() || self.stderr.is_some()))
         {
+            let overdue = self.overdue();
             tokio::select! {
                 frame = self.frames.next_of(self.control.as_ref()) => self.hear(frame).await,
                 strays = joined(self.strays.as_mut()) => self.without_guard(strays).await,
@@ -101,6 +109,7 @@ impl Task {
                 () = readable(self.stderr.as_ref()) => self.take_turn(Stream::Err).await,
                 () = writable(self.stdin.as_ref()), if !self.queue.is_empty() => self.feed(),
                 () = until(self.queue.deadline()) => self.queue.expire(Instant::now()),
+                () = until(overdue) => self.look_for_guard(),
                 message = self.messages.recv(), if handled => match message {
                     Some(Message::Settle(done)) => {
                         self.drain().await;
@@ -117,8 +126,9 @@ impl Task {
         match message {
             Message::Settle(_) => {}
             Message::Resize(size) => self.resize(size),
-            Message::Stop { grace } => {
-                self.life.send_modify(Life::ask_to_stop);
+            Message::Stop { grace, heard } => {
+                // Without a guard all is being ended, and this task ends after that.
+                self.wishes.push_back((heard, Instant::now()));
                 self.tell(ToGuard::Stop { grace });
             }
             Message::Input { input, reply } => {
@@ -154,6 +164,12 @@ impl Task {
                 self.drain().await;
                 self.exited(exit);
             }
+            Some(FromGuard::Heard) => {
+                self.life.send_modify(Life::ask_to_stop);
+                if let Some((wish, _)) = self.wishes.pop_front() {
+                    let _ = wish.send(());
+                }
+            }
             Some(FromGuard::Gone { forced }) => {
                 self.life.send_modify(|life| life.forced = forced);
                 self.gone().await;
@@ -181,7 +197,9 @@ impl Task {
                     end_record(self.record.as_ref(), life.uptime(Instant::now()).0);
                 }
                 let life = self.life.clone();
-                life.send_modify(|life| life.guard_killed = true);
+                life.send_modify(|life| {
+                    life.guard_lost.get_or_insert(Lost::Killed);
+                });
                 self.strays = Some(tokio::spawn(platform::end_strays(self.guard, move |pid| {
                     let now = Instant::now();
                     life.send_modify(|life| {
@@ -201,6 +219,27 @@ impl Task {
         self.gone().await;
     }
 
+    /// When a guard that lives should have heard what it was told last.
+    fn overdue(&self) -> Option<Instant> {
+        let (_, since) = self.wishes.front()?;
+        self.control.as_ref().map(|_| *since + ATTENTION)
+    }
+
+    /// A guard that a debugger holds would keep its tree from ending for as long as it is held.
+    fn look_for_guard(&mut self) {
+        if platform::end_held_guard(self.guard) {
+            self.life.send_modify(|life| {
+                life.ask_to_stop();
+                life.guard_lost = Some(Lost::Held);
+                life.forced = true;
+            });
+        }
+        // Held or only slow: look again after as long.
+        if let Some((_, since)) = self.wishes.front_mut() {
+            *since = Instant::now();
+        }
+    }
+
     fn exited(&self, exit: Exit) {
         self.life.send_modify(|life| {
             life.exited.get_or_insert((exit, Instant::now()));
@@ -210,6 +249,7 @@ impl Task {
     async fn gone(&mut self) {
         self.control = None;
         self.stdin = None;
+        self.wishes.clear();
         self.queue.close();
         self.drain().await;
         self.life.send_modify(|life| life.gone = true);
@@ -302,6 +342,10 @@ impl Task {
         }
     }
 }
+
+/// A guard answers at once, if anything of it runs. Shorter than the time that a server has which
+/// is to end.
+const ATTENTION: Duration = Duration::from_millis(40);
 
 /// Whose turn it is to read. Of many processes that flood, one at a time waits for the thread:
 /// what answers a call waits behind one read each time that it has to wait, not behind all of them.

@@ -72,6 +72,11 @@ impl Process {
         reason
     }
 
+    /// Whether the tree certainly listens on a TCP port.
+    pub fn listens(&self, port: u16) -> bool {
+        platform::listens(self.guard, port) == Some(true)
+    }
+
     async fn first(&self, conditions: &Conditions, since: Option<u64>) -> Reason {
         let begun = Instant::now();
         let deadline = begun + conditions.timeout;
@@ -90,7 +95,10 @@ impl Process {
             if ended {
                 return Reason::Exit;
             }
-            if conditions.port.is_some_and(|port| self.listens(port)) {
+            if conditions
+                .port
+                .is_some_and(|port| self.listens_or_may(port))
+            {
                 return Reason::Port;
             }
             if let Some(url) = &conditions.url
@@ -123,13 +131,13 @@ impl Process {
     }
 
     /// Whether the tree listens there. Where that cannot be seen, whether anybody does.
-    fn listens(&self, port: u16) -> bool {
+    fn listens_or_may(&self, port: u16) -> bool {
         platform::listens(self.guard, port).unwrap_or_else(|| platform::port_owner(port).is_some())
     }
 
     /// Whether the tree answers there. A stale server on the same port is none of it.
     async fn serves(&self, url: &Url, deadline: Instant) -> bool {
-        (!url.is_local() || self.listens(url.port)) && url.answers(deadline).await
+        (!url.is_local() || self.listens_or_may(url.port)) && url.answers(deadline).await
     }
 }
 

@@ -40,6 +40,13 @@ impl Delegated {
         Sidecar::under(&["sh", "-c", &enter], &[])
     }
 
+    #[track_caller]
+    fn trees_are(&self, wanted: usize) {
+        let fits = || (self.trees() == wanted).then_some(());
+        let fit = wait_until(Duration::from_secs(10), fits);
+        assert!(fit.is_some(), "{} instead of {wanted}", self.trees());
+    }
+
     fn trees(&self) -> usize {
         let entries = std::fs::read_dir(&self.0).unwrap().flatten();
         entries.filter(|entry| entry.path().is_dir()).count()
@@ -79,6 +86,42 @@ fn a_tree_has_a_control_group_that_goes_with_it() {
     sidecar.state(&id, "failed");
     sidecar.nothing_left();
     assert_eq!(group.trees(), 0);
+}
+
+/// Makes groups below the one that it is in, moves into the deepest, and leaves a daemon there.
+const NESTED: &str = "own=$ROOT/$(sed -n 's/^0:://p' /proc/self/cgroup)/a/b; mkdir -p $own $own/../empty; \
+    (setsid sh -c \"echo \\$\\$ >$own/cgroup.procs; exec sleep 301\" </dev/null >/dev/null 2>&1 &); echo up; exec sleep 302";
+
+#[test]
+fn a_tree_that_makes_groups_below_its_own_is_in_nobodys_way() {
+    let Some(group) = Delegated::new("nested") else {
+        return;
+    };
+    let mut sidecar = group.sidecar();
+    let root = group.0.parent().unwrap();
+    let start = json!({ "command": NESTED, "env": { "ROOT": root } });
+    let mut nested = || {
+        let id = sidecar.call("start", start.clone())["id"].clone();
+        let id = id.as_str().unwrap().to_owned();
+        sidecar.output_with(&id, "up");
+        (sidecar.guard(&id), id)
+    };
+    let (_, stopped) = nested();
+    let (killed_guard, killed) = nested();
+    // What somebody else has left, under such a name.
+    std::fs::create_dir_all(group.0.join("sc-guard-sc-000000-1/in")).unwrap();
+    sidecar.call("stop", json!({ "id": stopped }));
+    // The guard goes a moment after its tree.
+    group.trees_are(2);
+    signal(killed_guard, "KILL");
+    sidecar.state(&killed, "failed");
+    sidecar.call("stop", json!({ "id": killed }));
+    assert!(sidecar.trees().is_empty(), "{:?}", sidecar.trees());
+    assert_eq!(group.trees(), 1);
+    // The next server removes it.
+    let mut next = group.sidecar();
+    next.start("true");
+    assert!(!group.0.join("sc-guard-sc-000000-1").exists());
 }
 
 #[test]

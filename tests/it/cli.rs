@@ -82,6 +82,15 @@ fn the_doctor_passes_here_and_fails_on_a_bad_configuration() {
         "{setting}"
     );
     assert!(out.contains("claude mcp add"));
+    // What a user wants to see of output is no fault.
+    let little = [
+        ("SIDECAR_MAX_OUTPUT_SIZE", "1"),
+        ("SIDECAR_BUFFER_SIZE", "1"),
+        ("SIDECAR_KILL_TIMEOUT", "0"),
+        ("SIDECAR_CLEANUP_AFTER", "1"),
+    ];
+    let (code, out, _) = run(&["doctor"], &little);
+    assert_eq!(code, Some(0), "{out}");
     let (code, out, _) = run(&["doctor"], &[("SIDECAR_MAX_PROCESSES", "none")]);
     assert!(
         code == Some(1) && out.contains("FAILED") && out.contains("none"),

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::harness::{clean, program};
 
 const TREES: usize = 22;
-const EVENTS: usize = 13;
+const EVENTS: usize = 15;
 
 #[test]
 fn every_cell_of_the_kill_matrix_holds() {

@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 use crate::harness::Sidecar;
 #[cfg(target_os = "linux")]
-use crate::harness::signal;
-
 #[test]
 fn an_answer_has_its_keys_in_the_documented_order() {
     let mut sidecar = Sidecar::new();
@@ -277,47 +275,4 @@ fn uptime_of_a_finished_process_stands_still() {
     let other = sidecar.start("sleep 1.2");
     assert_eq!(sidecar.state(&other, "exited")["uptime"], "1s");
     assert_eq!(sidecar.state(&id, "exited")["uptime"], "0s");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_guard_that_is_killed_takes_its_tree_with_it_and_nothing_else() {
-    let mut sidecar = Sidecar::new();
-    let other = sidecar.start("exec sleep 300");
-    // In the moment of an exec a process has no environment to be found by.
-    let both = || Some(sidecar.marked()).filter(|marked| marked.len() == 2);
-    let before = wait_until(Duration::from_secs(10), both).unwrap();
-    let id = sidecar.start("setsid sleep 301 & exec sleep 302");
-    let guard = sidecar.guard(&id);
-    wait_until(Duration::from_secs(10), || {
-        (sidecar.marked().len() >= before.len() + 3).then_some(())
-    })
-    .unwrap();
-    signal(guard, "KILL");
-    let status = sidecar.state(&id, "failed");
-    assert_eq!(status["exitCode"], -1);
-    let reason = status["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("sc-guard") && reason.contains("killed"),
-        "{reason}"
-    );
-    assert_eq!(status["processes"], 0);
-    wait_until(Duration::from_secs(10), || {
-        (sidecar.marked() == before).then_some(())
-    })
-    .unwrap();
-    sidecar.state(&other, "running");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_guard_that_is_stopped_goes_on() {
-    let mut sidecar = Sidecar::new();
-    // The first does it before its start is answered, most times.
-    let id = sidecar.start("kill -STOP $PPID; echo done; exec sleep 300");
-    sidecar.output_with(&id, "done");
-    let other = sidecar.start("sleep 0.1; kill -STOP $PPID; exit 3");
-    assert_eq!(sidecar.state(&other, "failed")["exitCode"], 3);
-    sidecar.call("stop", json!({ "id": id }));
-    sidecar.nothing_left();
 }

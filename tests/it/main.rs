@@ -6,6 +6,7 @@
     reason = "a test that is surprised should say where, and call sites read better"
 )]
 
+mod guards;
 mod harness;
 
 mod audit;
@@ -13,6 +14,7 @@ mod cgroup;
 mod cli;
 mod containment;
 mod cycles;
+mod documents;
 mod end;
 mod lifecycle;
 mod load;

@@ -113,6 +113,13 @@ fn without_proc_a_tree_ends_all_the_same() {
     );
     sidecar.client.kill();
     sidecar.nothing_left();
+
+    let hide = "mount -t tmpfs none /proc && exec \"$0\" doctor";
+    let mut doctor = Command::new(hidden[0]);
+    doctor.args(&hidden[1..]).arg(hide).arg(program());
+    let said = clean(&mut doctor).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout);
+    assert!(said.contains("All checks passed."), "{said}");
 }
 
 #[test]

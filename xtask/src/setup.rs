@@ -29,7 +29,11 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 11] = [
+const NEEDS: [Need; 12] = [
+    Need {
+        package: "curl",
+        present: || exists("curl"),
+    },
     Need {
         package: "postgresql",
         present: has_postgres,

@@ -93,7 +93,7 @@ struct Cell {
 
 impl Cell {
     fn stand(tree: &Tree, directory: &Path) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(text)?;
+        let program = platform::program().map_err(text)?;
         let mut host = Command::new(&program)
             .args(["doctor", "--act", "host", tree.script, tree.grace])
             .env("SELF", &program)
@@ -134,6 +134,10 @@ impl Cell {
             Kind::ServerGroup(blow) => lab::strike_group(self.server, blow),
             Kind::HostKilled => lab::strike(self.host.id(), lab::Blow::Kill),
             Kind::Guard => lab::strike(self.guard, lab::Blow::Kill),
+            Kind::GuardThenServer(guard, server) => {
+                lab::strike(self.guard, guard);
+                lab::strike(self.server, server);
+            }
             Kind::Visible { parents_first } => {
                 let mut visible = lab::descendants();
                 visible.retain(|pid| *pid != self.host.id());

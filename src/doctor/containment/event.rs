@@ -28,10 +28,12 @@ pub(super) enum Kind {
         parents_first: bool,
     },
     Guard,
+    /// The guard is struck, and its server at once after it.
+    GuardThenServer(Blow, Blow),
 }
 
 /// Everything that has ended a server somewhere.
-pub(super) const EVENTS: [Event; 13] = [
+pub(super) const EVENTS: [Event; 15] = [
     Event {
         title: "stop",
         meaning: "the tool `stop` is called; nothing of the tree may be left when it answers",
@@ -114,6 +116,18 @@ pub(super) const EVENTS: [Event; 13] = [
         kind: Kind::Guard,
         graceful: false,
     },
+    Event {
+        title: "guard, TERM",
+        meaning: "the guard is killed with SIGKILL, and in the same moment the server gets SIGTERM",
+        kind: Kind::GuardThenServer(Blow::Kill, Blow::Term),
+        graceful: false,
+    },
+    Event {
+        title: "guard stopped, TERM",
+        meaning: "the guard is stopped (SIGSTOP), and in the same moment the server gets SIGTERM",
+        kind: Kind::GuardThenServer(Blow::Stop, Blow::Term),
+        graceful: true,
+    },
 ];
 
 impl Event {
@@ -122,7 +136,11 @@ impl Event {
         let all_at_once = matches!(self.kind, Kind::Visible { .. });
         let out_of_sight = tree.name == "forks and exits at full speed";
         // Where a system has no subreaper, what a killed guard leaves is out of reach.
-        all_at_once && out_of_sight || self.kind == Kind::Guard && !lab::can_count()
+        let guard_killed = matches!(
+            self.kind,
+            Kind::Guard | Kind::GuardThenServer(Blow::Kill, _)
+        );
+        all_at_once && out_of_sight || guard_killed && !lab::can_count()
     }
 
     /// Whether the server lives on.

@@ -7,13 +7,13 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::doctor::client::document;
-use crate::platform::lab;
+use crate::platform::{self, lab};
 
 /// Says `ready SERVER LEADER`, then obeys, one word a line: `stop`, `close` and `break` are done
 /// and answered `done`. Ends with its input.
 pub(super) fn main(script: Option<&OsString>, grace: Option<&OsString>) -> Result<(), String> {
     let script = script.ok_or("no script")?.to_string_lossy();
-    let program = std::env::current_exe().map_err(text)?;
+    let program = platform::program().map_err(text)?;
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         if key.to_string_lossy().starts_with("SIDECAR_") {

@@ -22,7 +22,7 @@ const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// How the groups of trees begin; what follows is the id.
 const PREFIX: &str = "sc-guard-";
 
-/// The group of one tree.
+/// The group of one tree. Its name ends with the process id of its guard.
 #[derive(Debug)]
 pub(super) struct Group {
     path: PathBuf,
@@ -56,26 +56,66 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.path);
+        remove(&self.path);
     }
 }
 
-/// Ends, by force, what guards that are dead have left in their groups. Whether nothing is left.
-pub(super) fn sweep() -> bool {
-    let Some(own) = own() else { return true };
-    let groups = fs::read_dir(own).into_iter().flatten().flatten();
-    let mut clean = true;
-    for group in groups {
-        if !group.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
-            continue;
-        }
-        let path = group.path();
-        if let Ok(_lock) = lock(&path) {
-            kill(&path);
-            clean &= fs::remove_dir(&path).is_ok();
+/// Ends, by force, what guards that are dead have left in their groups.
+pub(super) fn sweep() {
+    for group in groups() {
+        if let Ok(_lock) = lock(&group) {
+            kill(&group);
+            remove(&group);
         }
     }
-    clean
+}
+
+/// The same for one guard that is dead. Whether nothing is left that runs.
+pub(super) fn end(guard: u32) -> bool {
+    let end = format!("-{guard}");
+    for group in groups() {
+        let of_guard = group.as_os_str().as_bytes().ends_with(end.as_bytes());
+        // Who else holds the lock does the same, or is another guard that got the same number.
+        if of_guard && let Ok(_lock) = lock(&group) {
+            kill(&group);
+            if is_populated(&group) {
+                return false;
+            }
+            remove(&group);
+        }
+    }
+    true
+}
+
+fn groups() -> impl Iterator<Item = PathBuf> {
+    let entries = own().map(fs::read_dir).into_iter().flatten().flatten();
+    entries
+        .flatten()
+        .filter(|group| group.file_name().as_bytes().starts_with(PREFIX.as_bytes()))
+        .map(|group| group.path())
+}
+
+/// Whether anything lives in a group or below it.
+fn is_populated(group: &Path) -> bool {
+    fs::read_to_string(group.join("cgroup.events"))
+        .is_ok_and(|events| events.lines().any(|line| line == "populated 1"))
+}
+
+/// Removes a group with what the tree has made below it. One that is not empty stays.
+fn remove(group: &Path) {
+    let mut found = vec![group.to_path_buf()];
+    let mut at = 0;
+    while let Some(group) = found.get(at) {
+        let entries = fs::read_dir(group).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let below: Vec<_> = below.map(|entry| entry.path()).collect();
+        found.extend(below);
+        at += 1;
+    }
+    // Those below come after those above.
+    for group in found.iter().rev() {
+        let _ = fs::remove_dir(group);
+    }
 }
 
 fn kill(group: &Path) {

@@ -26,6 +26,11 @@ impl Stat {
     pub(super) fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
+
+    /// Whether a debugger has stopped it.
+    pub(super) fn is_held(self) -> bool {
+        self.state == 't'
+    }
 }
 
 /// The children of this process, those included that nobody has waited for.

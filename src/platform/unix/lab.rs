@@ -31,6 +31,8 @@ pub enum Blow {
     Int,
     /// SIGHUP.
     Hup,
+    /// SIGSTOP.
+    Stop,
     /// SIGKILL.
     Kill,
 }
@@ -135,6 +137,7 @@ fn signal(blow: Blow) -> Signal {
         Blow::Term => Signal::TERM,
         Blow::Int => Signal::INT,
         Blow::Hup => Signal::HUP,
+        Blow::Stop => Signal::STOP,
         Blow::Kill => Signal::KILL,
     }
 }

@@ -134,6 +134,11 @@ impl Host {
             None => Event::Tick,
             Some(Source::AskedToEnd) => Event::AskedToEnd,
             Some(Source::Server) => {
+                // What had ended before a wish is heard had ended by itself. What was said stays
+                // where it is.
+                if let exited @ Event::Exited(_) = self.reap()? {
+                    return Ok(exited);
+                }
                 let event = self
                     .server
                     .as_mut()

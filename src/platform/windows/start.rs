@@ -18,7 +18,7 @@ use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
 use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
 use windows_sys::Win32::System::Threading::CREATE_NO_WINDOW;
 
-use super::{GUARD_WORD, PROGRAM, handle};
+use super::{GUARD_WORD, handle, program};
 use crate::platform::{GuardEnds, WindowSize};
 
 /// The server's end of the pipe to a guard.
@@ -54,10 +54,7 @@ pub fn start_guard(id: &str, command: &str, terminal: Option<WindowSize>) -> io:
     let (stdin, leader_in) = pipe(Way::ToGuard)?;
     let (stdout, leader_out) = pipe(Way::FromGuard)?;
     let (stderr, leader_err) = pipe(Way::FromGuard)?;
-    let program = PROGRAM
-        .get()
-        .cloned()
-        .map_or_else(std::env::current_exe, Ok)?;
+    let program = program()?;
     let shown: String = command.chars().take(SHOWN).collect();
     // The pipe's handle is inherited, by its number. A name would have to be opened by the guard:
     // that is a moment in which others can be faster, and a guard that never gets so far would
