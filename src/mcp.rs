@@ -14,6 +14,7 @@ mod send;
 mod start;
 mod status;
 mod stop;
+mod terminal;
 mod transport;
 mod wait;
 

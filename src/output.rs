@@ -2,7 +2,7 @@
 //!
 //! This is the only door to its parts. [`ring`] keeps bytes with their absolute positions,
 //! [`clean`] turns a raw line into what a person would see, [`fresh`] leaves out what a reader has
-//! seen of it, [`view`] selects and cuts.
+//! seen of it, [`view`] selects and cuts. [`screen`] is what stands on a terminal.
 //!
 //! A cursor is the number of bytes of both streams together that had been shown or could have been:
 //! one plain number for two streams. What it means in each of them is remembered for those that
@@ -19,12 +19,14 @@ mod clean;
 mod fresh;
 mod grep;
 mod ring;
+mod screen;
 mod view;
 
 use std::collections::VecDeque;
 
 pub use grep::Grep;
 use ring::Ring;
+pub use screen::Screen;
 pub use view::{Request, View};
 
 /// Cursors that are remembered. One that is older is taken for the next older one that is known,

@@ -17,6 +17,7 @@
 //! For the server (on tokio):
 //! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
 //! - [`start_guard`]: starts a guard and connects its socket and the three streams of a leader.
+//! - [`resize`], [`NO_TERMINALS`]: another size for a leader's terminal; why it cannot have one.
 //! - [`Control`], [`Input`], [`Output`]: those ends, non-blocking.
 //! - [`stdin`], [`stdout`]: the client's ends, whatever they are; neither ever blocks the thread.
 //! - [`shutdown_signal`]: completes when the system asks the server to end.
@@ -79,15 +80,17 @@ use crate::guard::protocol::{Exit, FRAME};
 pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
-    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
-    prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
+    directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
+    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
-    Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
-    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
-    prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
+    Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
+    directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
+    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
+    start_guard, stdin, stdout,
 };
 
 pub use system::{
@@ -139,6 +142,15 @@ pub enum PortOwner {
     Unknown,
 }
 
+/// How large a terminal's window is, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Characters in a line.
+    pub cols: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
 /// What this process was started for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Role {
@@ -157,8 +169,8 @@ pub struct GuardEnds {
     pub stdin: Input,
     /// What the tree writes.
     pub stdout: Output,
-    /// What the tree writes as errors.
-    pub stderr: Output,
+    /// What the tree writes as errors; none on a terminal, which does not tell one from the other.
+    pub stderr: Option<Output>,
     /// The guard's process id.
     pub guard: u32,
 }

@@ -30,8 +30,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::audit::Audit;
-use crate::output::{Output, Request, View};
-use crate::platform::{self, Containment};
+use crate::output::{Output, Request, Screen, View};
+use crate::platform::{self, Containment, WindowSize};
 use crate::policy::Permit;
 use command::Command;
 use frames::Frames;
@@ -58,6 +58,8 @@ pub struct Process {
     life: watch::Receiver<Life>,
     /// Shared with the task, which holds the lock for one copy at a time.
     output: Arc<Mutex<Output>>,
+    /// Where it has a terminal. Shared in the same way.
+    screen: Option<Arc<Mutex<Screen>>>,
     mailbox: mpsc::UnboundedSender<Message>,
     /// When something was written last.
     written: watch::Receiver<Instant>,
@@ -113,7 +115,8 @@ impl Process {
         audit: Option<&Audit>,
     ) -> Result<Self, StartError> {
         let record = audit.map(|audit| audit.record(&id));
-        let mut ends = platform::start_guard(&id, &command.label()).map_err(StartError::Guard)?;
+        let mut ends = platform::start_guard(&id, &command.label(), command.terminal)
+            .map_err(StartError::Guard)?;
         let spec = command.spec(permit, kill_timeout, record.as_ref()).encode();
         // A guard that is gone already is missed right below.
         let _ = ends.control.write_all(&spec).await;
@@ -133,8 +136,12 @@ impl Process {
         let now = Instant::now();
         let (life, observed) = watch::channel(Life::new(pid, now));
         let output = Arc::new(Mutex::new(Output::new(buffer_size)));
+        let screen = command
+            .terminal
+            .map(|size| Arc::new(Mutex::new(Screen::new(size))));
         let guard = ends.guard;
-        let (mailbox, written) = task::listen(ends, frames, life, output.clone(), record);
+        let (mailbox, written) =
+            task::listen(ends, frames, life, output.clone(), screen.clone(), record);
         Ok(Self {
             id,
             name,
@@ -144,6 +151,7 @@ impl Process {
             guard,
             life: observed,
             output,
+            screen,
             mailbox,
             written,
             meter: Mutex::new(Meter::new(now)),
@@ -158,6 +166,11 @@ impl Process {
     /// What it has written.
     pub fn output(&self, request: &Request) -> View {
         lock(&self.output).view(request)
+    }
+
+    /// What stands on its terminal, where it has one.
+    pub fn screen(&self) -> Option<MutexGuard<'_, Screen>> {
+        self.screen.as_deref().map(lock)
     }
 
     /// How many processes of its tree are alive, where that can be told.
@@ -257,6 +270,12 @@ impl Process {
             .map_err(|_| InputError::Closed)?;
         answer.await.unwrap_or(Err(InputError::Closed))
     }
+
+    /// Gives its terminal's window another size, before what is sent after that. It must have one.
+    pub fn resize(&self, size: WindowSize) {
+        // A task that has ended has seen its tree go.
+        let _ = self.mailbox.send(Message::Resize(size));
+    }
 }
 
 /// What to do about it, where that is known.
@@ -272,7 +291,7 @@ fn advice(error: &io::Error) -> String {
     }
 }
 
-/// A panic elsewhere leaves the buffer usable: it is changed in one step.
-fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
-    output.lock().unwrap_or_else(PoisonError::into_inner)
+/// A panic elsewhere leaves what it guards usable.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::audit::Audit;
-use crate::platform::{self, Listeners, PortOwner};
+use crate::output::Screen;
+use crate::platform::{self, Listeners, PortOwner, WindowSize};
 use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
 use crate::process::input::{Input, InputError};
@@ -191,26 +192,23 @@ impl Supervisor {
             // Where the leader has ended, one of its children may still read.
             _ => process.send(input).await,
         };
-        let life = process.life();
-        sent.map_err(|error| match (life.exit_code(), error) {
-            (Some(code), InputError::Closed) => Error::NotRunning {
-                process: called(process),
-                state: match life.state() {
-                    State::Killed => "was killed",
-                    state => state.as_str(),
-                },
-                code,
-                left: if life.gone {
-                    ""
-                } else {
-                    ", and what it has left behind reads no input"
-                },
-            },
+        sent.map_err(|error| match (not_running(process), error) {
+            (Some(ended), InputError::Closed) => ended,
             (_, error) => Error::Input {
                 process: called(process),
                 error,
             },
         })
+    }
+
+    /// Gives a process's terminal another size, before what is sent after that.
+    pub fn resize(&self, process: &Process, size: WindowSize) -> Result<(), Error> {
+        if let Some(ended) = not_running(process) {
+            return Err(ended);
+        }
+        drop(screen(process)?);
+        process.resize(size);
+        Ok(())
     }
 
     /// The process with this id, or the living one of this name, or the newest finished one. One of
@@ -442,6 +440,31 @@ fn root_directory(command: &Command) -> Option<PathBuf> {
     (command.cwd.is_none() && is_root).then_some(own)
 }
 
+/// What stands on a process's terminal.
+pub fn screen(process: &Process) -> Result<MutexGuard<'_, Screen>, Error> {
+    process
+        .screen()
+        .ok_or_else(|| Error::NoTerminal(called(process)))
+}
+
+/// What is to say of a process whose leader has ended.
+fn not_running(process: &Process) -> Option<Error> {
+    let life = process.life();
+    Some(Error::NotRunning {
+        process: called(process),
+        state: match life.state() {
+            State::Killed => "was killed",
+            state => state.as_str(),
+        },
+        code: life.exit_code()?,
+        left: if life.gone {
+            ""
+        } else {
+            ", and what it has left behind reads no input"
+        },
+    })
+}
+
 fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     if command.line.trim().is_empty() {
         return Err(Error::EmptyCommand);
@@ -451,6 +474,9 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
         Some(name) if name.chars().count() > LONGEST_NAME => return Err(Error::LongName),
         Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
         _ => {}
+    }
+    if let (Some(_), Some(reason)) = (command.terminal, platform::NO_TERMINALS) {
+        return Err(Error::NoTerminals(reason));
     }
     let Some(cwd) = &command.cwd else {
         return Ok(());
@@ -471,6 +497,18 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::policy::Settings;
+
+    #[test]
+    fn a_terminal_is_to_be_had_where_the_system_has_any() {
+        let mut command = Command {
+            line: "cat".into(),
+            ..Command::default()
+        };
+        assert!(check(None, &command).is_ok());
+        command.terminal = Some(WindowSize { cols: 80, rows: 24 });
+        let refused = check(None, &command).map_err(|error| error.to_string());
+        assert_eq!(refused.err().as_deref(), platform::NO_TERMINALS);
+    }
 
     #[test]
     fn a_refusal_is_written_down_and_a_log_in_the_way_of_it_changes_nothing() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::platform::{Containment, os_from_bytes, os_to_bytes};
 
 /// Raised whenever a spec or a frame changes its meaning.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// The size in bytes of every message but the spec.
 pub const FRAME: usize = 8;
@@ -35,6 +35,8 @@ pub struct Spec {
     pub args: Vec<OsString>,
     /// Whether the last argument goes onto a Windows command line as it is, unquoted.
     pub verbatim: bool,
+    /// Whether its streams are a terminal, which is to control its session. Unix only.
+    pub terminal: bool,
     /// The working directory; none is the guard's own, which is the server's.
     pub cwd: Option<OsString>,
     /// Variables laid over the guard's own environment; `None` removes one.
@@ -145,7 +147,11 @@ impl Spec {
         put(&mut body, &millis(self.grace).to_le_bytes());
         put(
             &mut body,
-            &[u8::from(self.verbatim), u8::from(self.cwd.is_some())],
+            &[
+                u8::from(self.verbatim),
+                u8::from(self.terminal),
+                u8::from(self.cwd.is_some()),
+            ],
         );
         put_text(&mut body, &self.program);
         put_text(&mut body, &self.cwd.clone().unwrap_or_default());
@@ -192,7 +198,7 @@ impl Spec {
     pub fn decode(body: &[u8]) -> Option<Self> {
         let mut rest = body;
         let grace = Duration::from_millis(u64::from(take_u32(&mut rest)?));
-        let [verbatim, has_cwd] = *take(&mut rest, 2)?.first_chunk::<2>()?;
+        let [verbatim, terminal, has_cwd] = *take(&mut rest, 3)?.first_chunk::<3>()?;
         let program = take_text(&mut rest)?;
         let cwd = take_text(&mut rest)?;
         let has_argv0 = take(&mut rest, 1)? == [1];
@@ -234,6 +240,7 @@ impl Spec {
             argv0: has_argv0.then_some(argv0),
             args,
             verbatim: verbatim == 1,
+            terminal: terminal == 1,
             cwd,
             env,
             audited,
@@ -380,6 +387,7 @@ mod tests {
             argv0: Some("sh".into()),
             args: vec!["-c".into(), "echo ☃; exit 3".into(), "".into()],
             verbatim: false,
+            terminal: true,
             cwd: Some("/tmp".into()),
             env: vec![
                 ("PORT".into(), Some("3000".into())),
@@ -408,6 +416,7 @@ mod tests {
             Spec {
                 cwd: None,
                 verbatim: true,
+                terminal: false,
                 argv0: None,
                 args: vec![],
                 audited: None,

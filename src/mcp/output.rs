@@ -11,7 +11,8 @@ use serde_json::json;
 use super::args::Args;
 use super::wait::{Waited, conditions};
 use super::{Failure, Sidecar, answer};
-use crate::output::{Grep, Request};
+use crate::output::{Grep, Request, View};
+use crate::supervisor;
 
 /// No answer is larger on the wire; what surrounds the text needs the difference to 4 MiB.
 const MAX_WIRE: usize = (4 << 20) - (4 << 10);
@@ -30,6 +31,7 @@ pub(super) fn tool() -> Tool {
             "since": { "type": "integer", "description": "Only what came after this cursor" },
             "grep": { "type": "string", "description": "Only lines that match this regex" },
             "wait": super::wait::property(),
+            "screen": { "type": "boolean", "description": "The terminal's screen as text instead" },
             "raw": { "type": "boolean", "description": "With escape sequences, as it was written" },
         }),
         &["id"],
@@ -39,8 +41,13 @@ pub(super) fn tool() -> Tool {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
-    stdout: String,
-    stderr: String,
+    /// Instead of both streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    screen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
     uptime: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
@@ -70,6 +77,7 @@ pub(super) async fn call(
     let max_bytes = args.count("maxBytes")?.filter(limit);
     let max_bytes = max_bytes.into_iter().chain(sidecar.max_output_size).min();
     let raw = args.flag("raw")?.unwrap_or(false);
+    let screen = args.flag("screen")?.unwrap_or(false);
     let since = args.count("since")?;
     let grep = args
         .text("grep")?
@@ -77,6 +85,10 @@ pub(super) async fn call(
         .transpose()?;
     let conditions = conditions(&mut args)?;
     let process = sidecar.supervisor.find(&id).await?;
+    if screen {
+        // Before a wait for what will never be shown.
+        drop(supervisor::screen(&process)?);
+    }
     let waited = if let Some(conditions) = &conditions {
         Some(sidecar.wait(&process, conditions, since, context).await)
     } else {
@@ -86,17 +98,31 @@ pub(super) async fn call(
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;
-    let view = process.output(&Request {
+    let request = Request {
         tail,
         max_bytes,
         max_wire: Some(MAX_WIRE),
         raw,
         since,
         grep,
-    });
+    };
+    let view = if screen {
+        View {
+            cursor: process.cursor(),
+            ..supervisor::screen(&process)?.view(request)
+        }
+    } else {
+        process.output(&request)
+    };
+    let (screen, stdout, stderr) = if screen {
+        (Some(view.stdout), None, None)
+    } else {
+        (None, Some(view.stdout), Some(view.stderr))
+    };
     let answer = answer(&Answer {
-        stdout: view.stdout,
-        stderr: view.stderr,
+        screen,
+        stdout,
+        stderr,
         uptime: process.life().uptime(Instant::now()).to_string(),
         truncated: view.cut_from.map(|_| true),
         total_bytes: view.cut_from,

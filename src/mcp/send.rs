@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
+use super::key::{self, Keyboard};
 use super::wait::{Meanwhile, conditions};
-use super::{Failure, Sidecar, answer, key};
+use super::{Failure, Sidecar, answer, terminal};
 use crate::process::input::Input;
 
 pub(super) fn tool() -> Tool {
@@ -24,6 +25,7 @@ pub(super) fn tool() -> Tool {
             "key": { "type": "string", "description": "Pressed after input: enter, up, esc, ctrl-c (interrupt)..." },
             "wait": super::wait::property(),
             "eof": { "type": "boolean", "description": "Then close its input" },
+            "resize": { "type": "object", "description": "Its terminal, first: {cols, rows}" },
         }),
         &["id"],
     )
@@ -47,25 +49,15 @@ pub(super) async fn call(
     let text = args.text("input")?;
     let newline = args.flag("newline")?;
     let key = args.text("key")?;
-    let mut input = Input {
-        eof: args.flag("eof")?.unwrap_or(false),
-        ..Input::default()
-    };
-    if text.is_none() && key.is_none() && !input.eof {
+    let eof = args.flag("eof")?.unwrap_or(false);
+    let size = terminal::size(&mut args, "resize")?;
+    if text.is_none() && key.is_none() && !eof && size.is_none() {
         return Err(Failure(
-            "send needs one of \"input\", \"key\" and \"eof\"; none is given".into(),
+            "send needs one of \"input\", \"key\", \"eof\" and \"resize\"; none is given".into(),
         ));
     }
-    if let Some(text) = text {
-        let ends = text.ends_with('\n');
-        input.bytes = text.into_bytes();
-        // A key that follows is still in the same line.
-        if !ends && newline.unwrap_or(key.is_none()) {
-            input.bytes.push(b'\n');
-        }
-    }
-    if let Some(key) = key
-        && !key::press(&mut input, &key)
+    if let Some(key) = &key
+        && !key::press(&mut Input::default(), key, Keyboard::Pipe)
     {
         return Err(Failure(format!(
             "there is no key {key:?}; there are {}",
@@ -74,8 +66,29 @@ pub(super) async fn call(
     }
     let conditions = conditions(&mut args)?;
     let process = sidecar.supervisor.find(&wanted).await?;
+    let keyboard = match process.screen() {
+        None => Keyboard::Pipe,
+        Some(screen) => Keyboard::Terminal {
+            application: screen.application_cursor(),
+        },
+    };
+    let mut input = Input::default();
+    if let Some(text) = text {
+        // A key that follows is still in the same line.
+        let enter = newline.unwrap_or(key.is_none());
+        key::type_in(&mut input, text, enter, keyboard);
+    }
+    if let Some(key) = key {
+        key::press(&mut input, &key, keyboard);
+    }
+    if eof {
+        key::end(&mut input, keyboard);
+    }
     // What comes from here on is the reply.
     let since = process.cursor();
+    if let Some(size) = size {
+        sidecar.supervisor.resize(&process, size)?;
+    }
     let pending = sidecar.supervisor.send(&process, input).await?;
     let meanwhile = sidecar
         .wait_and_read(&process, conditions.as_ref(), since, context)

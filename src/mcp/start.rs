@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::args::{Args, without_nul};
 use super::wait::{Meanwhile, conditions};
-use super::{Failure, Sidecar, answer};
+use super::{Failure, Sidecar, answer, terminal};
 use crate::process::command::Command;
 
 pub(super) fn tool() -> Tool {
@@ -26,6 +26,7 @@ pub(super) fn tool() -> Tool {
             "cwd": { "type": "string", "description": "Existing directory to run in" },
             "env": { "type": "object", "description": "Variables to add; null unsets one" },
             "wait": super::wait::property(),
+            "pty": { "type": "object", "description": "Give it a terminal: {cols: 80, rows: 24}" },
             "replace": { "type": "boolean", "description": "Stop the one of this name first" },
         }),
         &[],
@@ -73,6 +74,7 @@ pub(super) async fn call(
         command.cwd = Some(PathBuf::from(cwd));
     }
     command.env.extend(env);
+    command.terminal = terminal::pty(&mut args, command.terminal)?;
     let conditions = conditions(&mut args)?;
     let port = conditions.as_ref().and_then(|conditions| conditions.port);
     let started = sidecar

@@ -95,8 +95,14 @@ pub(super) struct Waited {
 pub(super) struct Meanwhile {
     #[serde(flatten)]
     waited: Waited,
-    stdout: String,
-    stderr: String,
+    /// Instead of both streams where a program draws on all of its terminal: what it writes to do
+    /// that says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    screen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     cursor: u64,
@@ -139,15 +145,29 @@ impl Sidecar {
         context: &RequestContext<RoleServer>,
     ) -> Option<Meanwhile> {
         let waited = self.wait(process, conditions?, Some(since), context).await;
-        let view = process.output(&Request {
+        let request = Request {
             since: Some(since),
             max_bytes: Some(self.max_output_size.map_or(TOLD, |limit| limit.min(TOLD))),
             ..Request::default()
-        });
+        };
+        let drawn = process.screen().filter(|screen| screen.is_drawn());
+        if let Some(screen) = drawn {
+            let view = screen.view(request);
+            return Some(Meanwhile {
+                waited,
+                screen: Some(view.stdout),
+                stdout: None,
+                stderr: None,
+                truncated: view.cut_from.is_some(),
+                cursor: process.cursor(),
+            });
+        }
+        let view = process.output(&request);
         Some(Meanwhile {
             waited,
-            stdout: view.stdout,
-            stderr: view.stderr,
+            screen: None,
+            stdout: Some(view.stdout),
+            stderr: Some(view.stderr),
             truncated: view.cut_from.is_some(),
             cursor: view.cursor,
         })

@@ -104,6 +104,7 @@ impl Host {
         let stdio = self.stdio.take().ok_or(io::ErrorKind::NotConnected)?;
         let mut command = unix::command(spec, stdio);
         let descriptors = self.descriptors;
+        let terminal = spec.terminal;
         let guard = rustix::process::getpid();
         let id = std::env::args().nth(1).unwrap_or_default();
         self.group = Group::make(&id);
@@ -118,6 +119,9 @@ impl Host {
                     let _ = rustix::io::write(entrance, b"0");
                 }
                 rustix::process::setsid()?;
+                if terminal {
+                    unix::take_terminal()?;
+                }
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The guard may have died before that took effect.
                 if rustix::process::getppid() == Some(guard) {

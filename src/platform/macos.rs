@@ -139,10 +139,14 @@ impl Host {
         let stdio = self.stdio.take().ok_or(io::ErrorKind::NotConnected)?;
         let mut command = unix::command(spec, stdio);
         let descriptors = self.descriptors;
+        let terminal = spec.terminal;
         // SAFETY: the closure only makes system calls that are safe between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 rustix::process::setsid()?;
+                if terminal {
+                    unix::take_terminal()?;
+                }
                 unix::limit_descriptors(descriptors);
                 // What the guard ignores would stay ignored in the leader.
                 unix::reset_signals();

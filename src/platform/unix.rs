@@ -4,11 +4,12 @@ mod channel;
 pub mod lab;
 mod log;
 mod stdio;
+mod streams;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -21,20 +22,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, Signal, WaitOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{GuardEnds, Invocation, Role, system};
+use super::{GuardEnds, Invocation, Role, WindowSize, system};
 use crate::guard::protocol::{Identity, Spec};
 
 pub(super) use channel::Channel;
 use channel::send_descriptors;
 pub use log::{open_log, overwrite};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
+use streams::Streams;
+pub use streams::{Input, NO_TERMINALS, Output, resize};
 
 /// The server's end of the socket to a guard.
 pub type Control = tokio::net::UnixStream;
-/// Where a leader reads.
-pub type Input = tokio::net::unix::pipe::Sender;
-/// What a tree writes.
-pub type Output = tokio::net::unix::pipe::Receiver;
 
 /// The name under which a guard shows up: not the server's, so that killing all processes of
 /// that name leaves the guards alive to do their work.
@@ -163,14 +162,16 @@ pub fn allow_many_processes() {
     }
 }
 
-/// Starts a guard. `id` and `command` are only what people see in a list of processes.
-pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
+/// Starts a guard for a leader with three pipes or with a terminal of this size. `id` and `command`
+/// are only what people see in a list of processes.
+pub fn start_guard(id: &str, command: &str, terminal: Option<WindowSize>) -> io::Result<GuardEnds> {
     static FIRST: Once = Once::new();
     FIRST.call_once(system::sweep);
     let (ours, theirs) = UnixStream::pair()?;
-    let (leader_in, stdin) = io::pipe()?;
-    let (stdout, leader_out) = io::pipe()?;
-    let (stderr, leader_err) = io::pipe()?;
+    let streams = match terminal {
+        None => Streams::pipes()?,
+        Some(size) => Streams::terminal(size)?,
+    };
     let program = match system::own_program() {
         Some(program) => PathBuf::from(program),
         None => self::program()?,
@@ -185,13 +186,7 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
     remember_guard(guard.id());
     let sent = send_descriptors(
         &ours,
-        &[
-            leader_in.as_fd(),
-            leader_out.as_fd(),
-            leader_err.as_fd(),
-            stdout.as_fd(),
-            stderr.as_fd(),
-        ],
+        &streams.for_guard(),
         DESCRIPTORS.get().copied().flatten(),
     );
     // A guard that is gone already is missed when it says nothing.
@@ -202,9 +197,9 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
     ours.set_nonblocking(true)?;
     Ok(GuardEnds {
         control: Control::from_std(ours)?,
-        stdin: Input::from_owned_fd(stdin.into())?,
-        stdout: Output::from_owned_fd(stdout.into())?,
-        stderr: Output::from_owned_fd(stderr.into())?,
+        stdin: streams.stdin,
+        stdout: streams.stdout,
+        stderr: streams.stderr,
         guard: guard.id(),
     })
 }
@@ -306,6 +301,12 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
         };
     }
     command
+}
+
+/// Makes the terminal that a leader has been given as its streams the one that controls its session,
+/// which must be new. May be called between fork and exec.
+pub(super) fn take_terminal() -> io::Result<()> {
+    Ok(rustix::process::ioctl_tiocsctty(standard(0))?)
 }
 
 /// Gives a leader the limit of descriptors that its host had set. May be called between fork and

@@ -35,7 +35,7 @@ use crate::guard::protocol::Identity;
 pub use super::untold::{Listeners, listens, port_owner, ports, tree_size, usage};
 pub use host::Host;
 pub use log::{open_log, overwrite};
-pub use start::{Control, Input, Output, start_guard};
+pub use start::{Control, Input, NO_TERMINALS, Output, resize, start_guard};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// What this system can promise.

@@ -3,12 +3,13 @@
 //! Architecture invariant: pure.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::audit::Record;
 use crate::guard::protocol::{Audited, Spec};
-use crate::platform::{self, Invocation};
+use crate::platform::{self, Invocation, WindowSize};
 use crate::policy::Permit;
 
 /// What a process is made of. Two of them are the same process to a user when they are equal.
@@ -20,7 +21,17 @@ pub struct Command {
     pub cwd: Option<PathBuf>,
     /// Laid over the server's environment; none unsets.
     pub env: BTreeMap<String, Option<String>>,
+    /// The terminal that it has, if any.
+    pub terminal: Option<WindowSize>,
 }
+
+/// What a program learns of its terminal from its environment: the name of the kind that
+/// `output::Screen` is. Another terminal's size must not be taken for this one's.
+const OF_A_TERMINAL: [(&str, Option<&str>); 3] = [
+    ("TERM", Some("xterm-256color")),
+    ("COLUMNS", None),
+    ("LINES", None),
+];
 
 impl Command {
     /// What a guard is told to run: what the permit says, and where it says nothing, the line for
@@ -42,11 +53,8 @@ impl Command {
             args: invocation.args,
             verbatim: invocation.verbatim,
             cwd: cwd.cloned().map(PathBuf::into_os_string),
-            env: self
-                .env
-                .iter()
-                .map(|(key, value)| (key.into(), value.as_ref().map(Into::into)))
-                .collect(),
+            terminal: self.terminal.is_some(),
+            env: self.variables(),
             pins: permit.pins().to_vec(),
             audited: record.map(|record| Audited {
                 log: record.audit().path().into(),
@@ -54,6 +62,20 @@ impl Command {
                 command: self.line.clone(),
             }),
         }
+    }
+
+    /// What the caller says of a variable counts.
+    fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
+        let terminal = self.terminal.iter().flat_map(|_| OF_A_TERMINAL);
+        let own = self
+            .env
+            .iter()
+            .map(|(key, value)| (&**key, value.as_deref()));
+        terminal
+            .filter(|(key, _)| !self.env.contains_key(*key))
+            .chain(own)
+            .map(|(key, value)| (key.into(), value.map(Into::into)))
+            .collect()
     }
 
     /// The line as a list of processes shows it: short, and without what would break a list.
@@ -72,8 +94,7 @@ mod tests {
     fn command(line: &str) -> Command {
         Command {
             line: line.into(),
-            cwd: None,
-            env: BTreeMap::new(),
+            ..Command::default()
         }
     }
 
@@ -101,6 +122,35 @@ mod tests {
         assert_eq!(
             spec.env,
             [("EMPTY".into(), Some("".into())), ("GONE".into(), None)]
+        );
+    }
+
+    #[test]
+    fn a_terminal_has_a_name_unless_the_caller_gives_another() {
+        let mut command = command("env");
+        command.terminal = Some(WindowSize { cols: 80, rows: 24 });
+        let environment = |command: &Command| {
+            let spec = command.spec(&permit(command), Duration::ZERO, None);
+            assert!(spec.terminal);
+            spec.env
+        };
+        assert_eq!(
+            environment(&command),
+            [
+                ("TERM".into(), Some("xterm-256color".into())),
+                ("COLUMNS".into(), None),
+                ("LINES".into(), None)
+            ]
+        );
+        command.env.insert("TERM".into(), Some("dumb".into()));
+        command.env.insert("LINES".into(), Some("9".into()));
+        assert_eq!(
+            environment(&command),
+            [
+                ("COLUMNS".into(), None),
+                ("LINES".into(), Some("9".into())),
+                ("TERM".into(), Some("dumb".into()))
+            ]
         );
     }
 }

@@ -131,6 +131,14 @@ impl Queue {
         true
     }
 
+    /// Takes what a terminal answers its program: after all that was typed before, as a terminal
+    /// does it. A program that asks and asks and reads no answer is not answered any more.
+    pub(super) fn answer(&mut self, answer: &[u8]) {
+        if !self.ends && self.bytes.len() + answer.len() <= LIMIT {
+            self.bytes.extend(answer);
+        }
+    }
+
     /// What to write next.
     pub(super) fn front(&self) -> &[u8] {
         let (head, tail) = self.bytes.as_slices();
@@ -280,5 +288,32 @@ mod tests {
         for answer in &mut answers {
             assert_eq!(answer.try_recv(), Ok(Err(InputError::Closed)));
         }
+    }
+
+    #[test]
+    fn an_answer_of_the_terminal_is_never_in_the_middle_of_an_input() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        let mut typed = offer(&mut queue, 10, now);
+        queue.advance(4, now);
+        queue.answer(b"answer");
+        let mut after = offer(&mut queue, 10, now);
+        assert_eq!(queue.bytes.len(), 22);
+        queue.advance(6, now);
+        assert_eq!(typed.try_recv(), Ok(Ok(0)));
+        assert_eq!(&queue.front()[..6], b"answer");
+        queue.advance(6, now);
+        assert_eq!(after.try_recv(), Err(TryRecvError::Empty));
+        queue.advance(10, now);
+        assert_eq!(after.try_recv(), Ok(Ok(0)));
+    }
+
+    #[test]
+    fn questions_without_a_reader_are_not_answered_for_ever() {
+        let mut queue = Queue::new(Instant::now());
+        for _ in 0..1000 {
+            queue.answer(&[b'x'; 4096]);
+        }
+        assert!(queue.bytes.len() <= LIMIT);
     }
 }

@@ -16,8 +16,8 @@ use super::lock;
 use super::state::{Life, Lost, Stuck};
 use crate::audit::Record;
 use crate::guard::protocol::{Exit, FromGuard, ToGuard};
-use crate::output::{Output, Stream};
-use crate::platform::{self, GuardEnds};
+use crate::output::{Output, Screen, Stream};
+use crate::platform::{self, GuardEnds, WindowSize};
 
 /// What a handle asks of the task.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) enum Message {
     },
     /// Write this to its input.
     Input { input: Input, reply: Reply },
+    /// Its terminal's window has another size.
+    Resize(WindowSize),
     /// Read what was written up to now, and say when that is done.
     Settle(oneshot::Sender<()>),
 }
@@ -40,6 +42,7 @@ pub(super) fn listen(
     frames: Frames,
     life: watch::Sender<Life>,
     output: Arc<Mutex<Output>>,
+    screen: Option<Arc<Mutex<Screen>>>,
     record: Option<Record>,
 ) -> (mpsc::UnboundedSender<Message>, watch::Receiver<Instant>) {
     let now = Instant::now();
@@ -48,13 +51,14 @@ pub(super) fn listen(
     let task = Task {
         life,
         output,
+        screen,
         wrote,
         messages,
         frames,
         queue: Queue::new(now),
         stdin: Some(ends.stdin),
         stdout: Some(ends.stdout),
-        stderr: Some(ends.stderr),
+        stderr: ends.stderr,
         control: Some(ends.control),
         guard: ends.guard,
         wishes: VecDeque::new(),
@@ -68,6 +72,8 @@ pub(super) fn listen(
 struct Task {
     life: watch::Sender<Life>,
     output: Arc<Mutex<Output>>,
+    /// Where it has a terminal: standard output is what comes from that, and there is no other.
+    screen: Option<Arc<Mutex<Screen>>>,
     wrote: watch::Sender<Instant>,
     messages: mpsc::UnboundedReceiver<Message>,
     frames: Frames,
@@ -119,6 +125,7 @@ impl Task {
     fn obey(&mut self, message: Message) {
         match message {
             Message::Settle(_) => {}
+            Message::Resize(size) => self.resize(size),
             Message::Stop { grace, heard } => {
                 // Without a guard all is being ended, and this task ends after that.
                 self.wishes.push_back((heard, Instant::now()));
@@ -257,14 +264,35 @@ impl Task {
         self.pump(Stream::Err, DRAIN_READS);
     }
 
+    fn resize(&self, size: WindowSize) {
+        if let (Some(screen), Some(stdin)) = (&self.screen, &self.stdin)
+            && let Ok(()) = platform::resize(stdin, size)
+        {
+            lock(screen).resize(size);
+        }
+    }
+
     /// Reads once, when it is this process's turn.
     async fn take_turn(&mut self, stream: Stream) {
         let turn = TURNS.acquire().await;
         self.pump(stream, 1);
+        if self.screen.is_some() {
+            // A terminal gives little at once and it takes long to show: whoever has something to do
+            // comes first, before the next little.
+            tokio::task::yield_now().await;
+        }
         drop(turn);
     }
 
     fn pump(&mut self, stream: Stream, reads: usize) {
+        self.read(stream, reads);
+        if self.screen.is_some() {
+            // What the terminal was asked is answered at once.
+            self.feed();
+        }
+    }
+
+    fn read(&mut self, stream: Stream, reads: usize) {
         let end = match stream {
             Stream::Out => &mut self.stdout,
             Stream::Err => &mut self.stderr,
@@ -272,8 +300,13 @@ impl Task {
         let Some(pipe) = end else { return };
         for _ in 0..reads {
             let read = with_scratch(|scratch| {
-                pipe.try_read(scratch)
-                    .inspect(|read| lock(&self.output).push(stream, &scratch[..*read]))
+                pipe.try_read(scratch).inspect(|read| {
+                    let bytes = &scratch[..*read];
+                    lock(&self.output).push(stream, bytes);
+                    if let Some(screen) = &self.screen {
+                        self.queue.answer(&lock(screen).feed(bytes));
+                    }
+                })
             });
             match read {
                 Ok(1..) => drop(self.wrote.send_replace(Instant::now())),

@@ -38,7 +38,7 @@ pub enum Error {
     ReplaceWhom,
     /// The name belongs to another process.
     #[error(
-        "name {name:?} belongs to {id}, which has been running {line:?} for {uptime}, not the same command, cwd and env: \
+        "name {name:?} belongs to {id}, which has been running {line:?} for {uptime}, not the same command, cwd, env and pty: \
          pass replace: true to stop {id} first, or use another name"
     )]
     NameTaken {
@@ -101,6 +101,14 @@ pub enum Error {
         /// What is to say of its tree.
         left: &'static str,
     },
+    /// This system has none.
+    #[error("{0}")]
+    NoTerminals(&'static str),
+    /// It was started without one.
+    #[error(
+        "{0} has no terminal: start it with pty: true to see its screen and to set its size; output shows what it has written"
+    )]
+    NoTerminal(String),
     /// It did not take the input.
     #[error("input was not sent to {process}: {error}")]
     Input {

@@ -28,6 +28,7 @@ mod scarcity;
 mod secure;
 mod soak;
 mod stdin;
+mod terminal;
 mod tidy;
 mod wait;
 mod wire;

@@ -7,6 +7,8 @@ mod ready;
 #[cfg(unix)]
 mod redis;
 mod repl;
+#[cfg(unix)]
+mod terminal;
 mod watch;
 mod web;
 

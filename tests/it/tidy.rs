@@ -20,7 +20,8 @@ const LAYERS: [&[&str]; 12] = [
 ];
 
 /// The one place for a crate, and the places that must do without one.
-const ONLY_IN: [(&str, &[&str]); 3] = [
+const ONLY_IN: [(&str, &[&str]); 4] = [
+    ("avt", &["output/screen"]),
     ("rmcp", &["mcp"]),
     ("lexopt", &["cli"]),
     ("rustix", &["platform"]),

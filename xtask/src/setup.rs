@@ -29,7 +29,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 12] = [
     Need {
         package: "curl",
         present: || exists("curl"),
@@ -53,6 +53,18 @@ const NEEDS: [Need; 9] = [
     Need {
         package: "strace",
         present: || exists("strace"),
+    },
+    Need {
+        package: "vim-tiny",
+        present: || exists("vi"),
+    },
+    Need {
+        package: "less",
+        present: || exists("less"),
+    },
+    Need {
+        package: "procps",
+        present: || exists("top") && exists("ps"),
     },
     Need {
         package: "python3-venv",

@@ -19,7 +19,7 @@ use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
 use windows_sys::Win32::System::Threading::CREATE_NO_WINDOW;
 
 use super::{GUARD_WORD, handle, program};
-use crate::platform::GuardEnds;
+use crate::platform::{GuardEnds, WindowSize};
 
 /// The server's end of the pipe to a guard.
 pub type Control = NamedPipeServer;
@@ -36,8 +36,20 @@ const SHOWN: usize = 256;
 /// inherits it, and another guard would keep the pipe open.
 static STARTING: Mutex<()> = Mutex::new(());
 
+/// Why a leader cannot have a terminal here.
+pub const NO_TERMINALS: Option<&str> =
+    Some("a terminal (pty) is not available on Windows yet: start it without pty");
+
+/// There is no terminal to resize.
+pub fn resize(_: &Input, _: WindowSize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Starts a guard. `id` and `command` are only what people see in a list of processes.
-pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
+pub fn start_guard(id: &str, command: &str, terminal: Option<WindowSize>) -> io::Result<GuardEnds> {
+    if terminal.is_some() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let (control, theirs) = pipe(Way::Both)?;
     let (stdin, leader_in) = pipe(Way::ToGuard)?;
     let (stdout, leader_out) = pipe(Way::FromGuard)?;
@@ -67,7 +79,7 @@ pub fn start_guard(id: &str, command: &str) -> io::Result<GuardEnds> {
         control,
         stdin,
         stdout,
-        stderr,
+        stderr: Some(stderr),
         guard,
     })
 }
