@@ -18,6 +18,9 @@ use crate::platform;
 
 pub use line::{Event, line};
 
+/// How much of the log is searched for a line that was written a moment ago.
+const SEARCHED: u64 = 256 << 10;
+
 /// The log's name in its directory.
 pub const FILE: &str = "sidecar-audit.jsonl";
 
@@ -101,6 +104,18 @@ impl Record {
         })
     }
 
+    /// The same, where whoever should have done so may have been killed before or after it did.
+    pub fn stop_if_missing(&self, exit_code: i32, duration: Duration) -> io::Result<()> {
+        let id = &self.id;
+        let newest = append::newest(&self.audit.path, SEARCHED)?;
+        let begun = newest.rfind(&format!("\"event\":\"start\",\"id\":\"{id}\""));
+        let ended = newest.rfind(&format!("\"event\":\"stop\",\"id\":\"{id}\""));
+        if ended.is_some() && ended > begun {
+            return Ok(());
+        }
+        self.stop(exit_code, duration)
+    }
+
     /// Writes down that it has ended.
     pub fn stop(&self, exit_code: i32, duration: Duration) -> io::Result<()> {
         self.audit.write(Event::Stop {
@@ -136,6 +151,31 @@ const FULL: i32 = -1;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_that_is_told_already_is_not_told_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let audit = Audit::open(dir.path()).unwrap();
+        let record = audit.record("sc-a1b2c3");
+        let count = || {
+            let text = std::fs::read_to_string(audit.path()).unwrap();
+            text.matches("\"stop\"").count()
+        };
+        // Another server's, which had the same id.
+        record.stop(0, Duration::ZERO).unwrap();
+        record.start("true", dir.path()).unwrap();
+        audit.record("sc-d4e5f6").stop(0, Duration::ZERO).unwrap();
+        // No command can look like one.
+        audit
+            .record("sc-000000")
+            .start(r#""event":"stop","id":"sc-a1b2c3""#, dir.path())
+            .unwrap();
+        assert_eq!(count(), 2);
+        record.stop_if_missing(-1, Duration::ZERO).unwrap();
+        assert_eq!(count(), 3);
+        record.stop_if_missing(-1, Duration::ZERO).unwrap();
+        assert_eq!(count(), 3);
+    }
 
     #[test]
     fn a_directory_is_made_and_the_log_in_it() {

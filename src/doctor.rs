@@ -29,14 +29,14 @@ use client::{Client, PATIENCE, wait_until};
 const ECHO: &str = if cfg!(windows) {
     "echo ready& findstr /n \"^\""
 } else {
-    "echo ready; exec cat"
+    "echo ready; while read -r line; do echo \"$line\"; done"
 };
 
 /// A process that runs on, with another one in the background.
 const STUBBORN: &str = if cfg!(windows) {
     "ping -n 300 127.0.0.1"
 } else {
-    "sleep 300 & echo $!; exec sleep 300"
+    "PATH=$PATH:/usr/bin:/bin; sleep 300 & echo $!; exec sleep 300"
 };
 
 /// Runs all checks and writes a line for each. Whether all passed.

@@ -58,8 +58,9 @@ const LAST_CALL: Duration = Duration::from_millis(100);
 /// After a signal this is how long answers that are ready may take.
 const FLUSH: Duration = Duration::from_millis(50);
 
-/// And so long the guards may take to hear that they are on their own.
-const HANDOVER: Duration = Duration::from_millis(80);
+/// And so long the server stays with its trees: most are gone by then, and until then it does the
+/// work of a guard that somebody kills.
+const HANDOVER: Duration = Duration::from_millis(60);
 
 /// Serves until the client is gone or the system says so. The trees are then being ended, by
 /// guards that outlive this process.
@@ -103,10 +104,10 @@ pub async fn serve(config: &Config) -> io::Result<()> {
     tokio::select! {
         name = &mut signal => {
             tracing::info!(name, "asked to end");
-            let heard = supervisor.close();
+            supervisor.close();
             // What it gives holds a lock, which must not outlive this moment.
             let answered = async { drop(idle.wait_for(WireState::is_answered).await) };
-            let _ = tokio::join!(timeout(FLUSH, answered), timeout(HANDOVER, heard));
+            let _ = tokio::join!(timeout(FLUSH, answered), timeout(HANDOVER, supervisor.all_gone()));
             // Where a guard was killed, there is nobody to leave its tree to.
             let _ = timeout(FAREWELL, supervisor.strays_gone()).await;
             return Ok(());
@@ -116,7 +117,7 @@ pub async fn serve(config: &Config) -> io::Result<()> {
         _ = session => {}
     }
     let _ = closing.send(Closing::Begun);
-    drop(supervisor.close());
+    supervisor.close();
     let farewell = async {
         // A start in flight makes a tree to wait for, a stop in flight waits for one.
         let _ = idle.wait_for(WireState::is_answered).await;

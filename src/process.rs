@@ -218,15 +218,10 @@ impl Process {
         lock(&self.output).size()
     }
 
-    /// Asks the tree to end, without waiting for it. What is given completes when its guard has
-    /// heard that, or nothing of the tree is left.
-    pub fn ask_to_stop(&self, grace: Duration) -> impl Future<Output = ()> + use<> {
-        let (heard, answer) = oneshot::channel();
+    /// Asks the tree to end, without waiting for it.
+    pub fn ask_to_stop(&self, grace: Duration) {
         // A task that has ended has seen its tree go.
-        let _ = self.mailbox.send(Message::Stop { grace, heard });
-        async {
-            let _ = answer.await;
-        }
+        let _ = self.mailbox.send(Message::Stop { grace });
     }
 
     /// Ends the tree. Answers when it is gone.
@@ -235,7 +230,7 @@ impl Process {
         // What was stuck before may end this time.
         let before = life.borrow().stuck;
         if !life.borrow().gone {
-            drop(self.ask_to_stop(grace));
+            self.ask_to_stop(grace);
         }
         // The task ends only after its tree.
         let _ = life

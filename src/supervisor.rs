@@ -145,7 +145,7 @@ impl Supervisor {
                 }
                 registry.entries[at].place = Place::Filled(process.clone());
                 if registry.closing {
-                    drop(process.ask_to_stop(kill_timeout));
+                    process.ask_to_stop(kill_timeout);
                 }
                 Ok(Started {
                     process,
@@ -251,24 +251,12 @@ impl Supervisor {
             .collect()
     }
 
-    /// Asks every tree to end, also those that are still being started. What is given completes
-    /// when every guard has heard that: from then on none of it needs this server.
-    pub fn close(&self) -> impl Future<Output = ()> + use<> {
+    /// Asks every tree to end, also those that are still being started.
+    pub fn close(&self) {
         let mut registry = self.registry();
         registry.closing = true;
-        let grace = self.limits.kill_timeout;
-        let asked: Vec<_> = registry
-            .living()
-            .map(|process| process.ask_to_stop(grace))
-            .collect();
-        let starting: Vec<_> = registry.starting().cloned().collect();
-        async {
-            for heard in asked {
-                heard.await;
-            }
-            for mut start in starting {
-                let _ = start.changed().await;
-            }
+        for process in registry.living() {
+            process.ask_to_stop(self.limits.kill_timeout);
         }
     }
 

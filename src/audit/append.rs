@@ -53,6 +53,16 @@ pub(super) fn append(path: &Path, line: &str) -> io::Result<()> {
     Err(io::ErrorKind::StorageFull.into())
 }
 
+/// The end of the file, at most so many bytes.
+pub(super) fn newest(path: &Path, most: u64) -> io::Result<String> {
+    let mut log = platform::open_log(path)?;
+    let end = log.seek(SeekFrom::End(0))?;
+    log.seek(SeekFrom::Start(end.saturating_sub(most)))?;
+    let mut text = Vec::new();
+    log.take(most).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// Whether the file ends within a line that nobody is writing any more.
 fn is_torn(log: &mut File) -> io::Result<bool> {
     let (begin, whole) = end(log)?;

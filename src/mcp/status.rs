@@ -44,7 +44,7 @@ struct Answer<'a> {
     signal: Option<i32>,
     /// Why it ended, where state and exit code do not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    reason: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     ports: BTreeSet<u16>,
     /// How many processes of the tree are alive.

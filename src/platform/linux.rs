@@ -199,6 +199,9 @@ impl Host {
 
     /// Asks everything in the tree to end, and wakes what is stopped so that it can.
     pub fn ask(&mut self) {
+        if let Some(group) = &self.group {
+            group.thaw();
+        }
         let mut asked = HashSet::new();
         let group = match self.leader {
             Leader::Alive(leader) => {
@@ -279,9 +282,9 @@ impl Host {
     }
 }
 
-/// Ends what an earlier server and its guards have left behind that were all killed at once.
-pub(super) fn sweep() {
-    cgroup::sweep();
+/// Ends what an earlier server and its guards have left behind that were all killed at once. Whether nothing is left of it.
+pub(super) fn sweep() -> bool {
+    cgroup::sweep()
 }
 
 /// Lets orphans of guards that were killed come to the server.

@@ -348,7 +348,9 @@ impl Host {
 }
 
 /// Nothing tells what an earlier server has left behind.
-pub(super) fn sweep() {}
+pub(super) fn sweep() -> bool {
+    true
+}
 
 /// Orphans go to launchd here.
 pub(super) fn adopt_orphans() {}

@@ -16,7 +16,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, Signal, WaitOptions};
@@ -165,8 +166,10 @@ pub fn allow_many_processes() {
 /// Starts a guard for a leader with three pipes or with a terminal of this size. `id` and `command`
 /// are only what people see in a list of processes.
 pub fn start_guard(id: &str, command: &str, terminal: Option<WindowSize>) -> io::Result<GuardEnds> {
-    static FIRST: Once = Once::new();
-    FIRST.call_once(system::sweep);
+    static CLEAN: AtomicBool = AtomicBool::new(false);
+    if !CLEAN.load(Ordering::Relaxed) {
+        CLEAN.store(system::sweep(), Ordering::Relaxed);
+    }
     let (ours, theirs) = UnixStream::pair()?;
     let streams = match terminal {
         None => Streams::pipes()?,

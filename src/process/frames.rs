@@ -91,7 +91,7 @@ impl Frames {
 /// Writes down the end of what a guard that was killed ran.
 pub(super) fn end_record(record: Option<&Record>, lived: Duration) {
     if let Some(record) = record
-        && let Err(error) = record.stop(Exit::Signal(9).code(), lived)
+        && let Err(error) = record.stop_if_missing(Exit::Signal(9).code(), lived)
     {
         unrecorded(Some(record), audit::to_number(&error));
     }

@@ -104,11 +104,21 @@ impl Life {
     }
 
     /// What a state and an exit code do not tell of its end.
-    pub fn reason(&self) -> Option<&'static str> {
-        self.guard_lost.map(|lost| match lost {
-            Lost::Killed => "its guard process (sc-guard) was killed, so all of it was ended by force",
-            Lost::Held => "its guard process (sc-guard) was held by a debugger, so all of it was ended by force",
-        })
+    pub fn reason(&self) -> Option<String> {
+        let fate = match self.guard_lost? {
+            Lost::Killed => "killed",
+            Lost::Held => "held by a debugger",
+        };
+        let rest = match self.stuck {
+            Some(Stuck { pid, .. }) if !self.gone => {
+                format!("process {pid}, which it has left, cannot be ended")
+            }
+            None if !self.gone => "all of it is being ended by force".into(),
+            _ => "all of it was ended by force".into(),
+        };
+        Some(format!(
+            "its guard process (sc-guard) was {fate}, so {rest}"
+        ))
     }
 
     /// Whether its tree has nobody but the server, and can be ended.

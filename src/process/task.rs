@@ -22,11 +22,8 @@ use crate::platform::{self, GuardEnds, WindowSize};
 /// What a handle asks of the task.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// End the tree, and say when that is sure to happen.
-    Stop {
-        grace: Duration,
-        heard: oneshot::Sender<()>,
-    },
+    /// End the tree.
+    Stop { grace: Duration },
     /// Write this to its input.
     Input { input: Input, reply: Reply },
     /// Its terminal's window has another size.
@@ -86,8 +83,8 @@ struct Task {
     /// None once the guard is done.
     control: Option<platform::Control>,
     guard: u32,
-    /// Who waits for the guard to hear that the tree is to end, and since when.
-    wishes: VecDeque<(oneshot::Sender<()>, Instant)>,
+    /// Since when the guard is to hear that its tree is to end, for each time that it was told.
+    wishes: VecDeque<Instant>,
     /// Ends what a guard that was killed has left behind.
     strays: Option<JoinHandle<usize>>,
     record: Option<Record>,
@@ -126,9 +123,8 @@ impl Task {
         match message {
             Message::Settle(_) => {}
             Message::Resize(size) => self.resize(size),
-            Message::Stop { grace, heard } => {
-                // Without a guard all is being ended, and this task ends after that.
-                self.wishes.push_back((heard, Instant::now()));
+            Message::Stop { grace } => {
+                self.wishes.push_back(Instant::now());
                 self.tell(ToGuard::Stop { grace });
             }
             Message::Input { input, reply } => {
@@ -166,9 +162,7 @@ impl Task {
             }
             Some(FromGuard::Heard) => {
                 self.life.send_modify(Life::ask_to_stop);
-                if let Some((wish, _)) = self.wishes.pop_front() {
-                    let _ = wish.send(());
-                }
+                self.wishes.pop_front();
             }
             Some(FromGuard::Gone { forced }) => {
                 self.life.send_modify(|life| life.forced = forced);
@@ -221,7 +215,7 @@ impl Task {
 
     /// When a guard that lives should have heard what it was told last.
     fn overdue(&self) -> Option<Instant> {
-        let (_, since) = self.wishes.front()?;
+        let since = self.wishes.front()?;
         self.control.as_ref().map(|_| *since + ATTENTION)
     }
 
@@ -235,7 +229,7 @@ impl Task {
             });
         }
         // Held or only slow: look again after as long.
-        if let Some((_, since)) = self.wishes.front_mut() {
+        if let Some(since) = self.wishes.front_mut() {
             *since = Instant::now();
         }
     }
@@ -249,7 +243,6 @@ impl Task {
     async fn gone(&mut self) {
         self.control = None;
         self.stdin = None;
-        self.wishes.clear();
         self.queue.close();
         self.drain().await;
         self.life.send_modify(|life| life.gone = true);

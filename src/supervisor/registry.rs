@@ -226,7 +226,7 @@ fn ended(who: &str, state: State, life: &Life) -> String {
     );
     if let Some(reason) = life.reason() {
         told.push_str(": ");
-        told.push_str(reason);
+        told.push_str(&reason);
     }
     told
 }

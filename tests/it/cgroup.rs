@@ -125,6 +125,31 @@ fn a_tree_that_makes_groups_below_its_own_is_in_nobodys_way() {
 }
 
 #[test]
+fn what_is_frozen_is_asked_all_the_same() {
+    let Some(group) = Delegated::new("frozen") else {
+        return;
+    };
+    let mut sidecar = group.sidecar();
+    let id = sidecar.start("trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done");
+    sidecar.output_with(&id, "up");
+    let tree = std::fs::read_dir(&group.0).unwrap().flatten();
+    let tree = tree.map(|entry| entry.path()).find(|path| path.is_dir());
+    let tree = tree.unwrap();
+    std::fs::write(tree.join("cgroup.freeze"), "1").unwrap();
+    let frozen = || std::fs::read_to_string(tree.join("cgroup.events")).unwrap();
+    wait_until(Duration::from_secs(10), || {
+        frozen().contains("frozen 1").then_some(())
+    })
+    .unwrap();
+    let stopped = sidecar.call("stop", json!({ "id": id }));
+    assert_eq!(
+        (stopped.get("forced"), &stopped["exitCode"]),
+        (None, &json!(0))
+    );
+    sidecar.output_with(&id, "asked");
+}
+
+#[test]
 fn what_a_server_and_a_guard_leave_is_ended_by_the_next_server() {
     let Some(group) = Delegated::new("next") else {
         return;
@@ -151,6 +176,12 @@ fn what_a_server_and_a_guard_leave_is_ended_by_the_next_server() {
     let mut next = group.sidecar();
     next.start("true");
     first.nothing_left();
+    // The group of the dead goes with a later start: only some time after the last death can it.
+    let only_living = || {
+        next.start("true");
+        (group.trees() <= 2).then_some(())
+    };
+    assert!(wait_until(Duration::from_secs(10), only_living).is_some());
     other.state(&id, "running");
     assert_eq!(other.trees().len(), 2);
 }

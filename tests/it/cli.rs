@@ -91,6 +91,9 @@ fn the_doctor_passes_here_and_fails_on_a_bad_configuration() {
     ];
     let (code, out, _) = run(&["doctor"], &little);
     assert_eq!(code, Some(0), "{out}");
+    // What the checks run needs nothing of a search path.
+    let (code, out, _) = run(&["doctor"], &[("PATH", "/nowhere")]);
+    assert_eq!(code, Some(0), "{out}");
     let (code, out, _) = run(&["doctor"], &[("SIDECAR_MAX_PROCESSES", "none")]);
     assert!(
         code == Some(1) && out.contains("FAILED") && out.contains("none"),

@@ -48,6 +48,13 @@ impl Group {
             .ok()
     }
 
+    /// Lets all that is in it run on: what is frozen hears nothing.
+    pub(super) fn thaw(&self) {
+        for group in with_those_below(&self.path) {
+            let _ = fs::write(group.join("cgroup.freeze"), "0");
+        }
+    }
+
     /// Ends all that is in it, by force.
     pub(super) fn kill(&self) {
         kill(&self.path);
@@ -60,14 +67,18 @@ impl Drop for Group {
     }
 }
 
-/// Ends, by force, what guards that are dead have left in their groups.
-pub(super) fn sweep() {
+/// Ends, by force, what guards that are dead have left in their groups. Whether all of those are
+/// gone: a group can be removed only some time after the last death in it.
+pub(super) fn sweep() -> bool {
+    let mut clean = true;
     for group in groups() {
         if let Ok(_lock) = lock(&group) {
             kill(&group);
             remove(&group);
+            clean &= !group.exists();
         }
     }
+    clean
 }
 
 /// The same for one guard that is dead. Whether nothing is left that runs.
@@ -103,6 +114,13 @@ fn is_populated(group: &Path) -> bool {
 
 /// Removes a group with what the tree has made below it. One that is not empty stays.
 fn remove(group: &Path) {
+    // Those below come after those above.
+    for group in with_those_below(group).iter().rev() {
+        let _ = fs::remove_dir(group);
+    }
+}
+
+fn with_those_below(group: &Path) -> Vec<PathBuf> {
     let mut found = vec![group.to_path_buf()];
     let mut at = 0;
     while let Some(group) = found.get(at) {
@@ -112,10 +130,7 @@ fn remove(group: &Path) {
         found.extend(below);
         at += 1;
     }
-    // Those below come after those above.
-    for group in found.iter().rev() {
-        let _ = fs::remove_dir(group);
-    }
+    found
 }
 
 fn kill(group: &Path) {
