@@ -8,6 +8,8 @@ mod ready;
 mod redis;
 mod repl;
 #[cfg(unix)]
+mod talk;
+#[cfg(unix)]
 mod terminal;
 mod watch;
 mod web;

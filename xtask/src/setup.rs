@@ -29,7 +29,15 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 12] = [
+const NEEDS: [Need; 14] = [
+    Need {
+        package: "sqlite3",
+        present: || exists("sqlite3"),
+    },
+    Need {
+        package: "openssh-client",
+        present: || exists("ssh-keygen"),
+    },
     Need {
         package: "curl",
         present: || exists("curl"),

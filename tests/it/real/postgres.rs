@@ -10,6 +10,7 @@ use mcp_sidecar::doctor::client::{PATIENCE, wait_until};
 use rustix::process::geteuid;
 use serde_json::json;
 
+use super::talk::{ask, session};
 use super::{assert_free, free_port, need, stderr_with};
 use crate::harness::Sidecar;
 
@@ -191,6 +192,30 @@ fn postgresql_ends_cleanly_while_a_client_is_connected() {
     assert_eq!(postgres.query("select word from kept"), "first\n");
     assert_eq!(sidecar.call("stop", json!({ "id": id }))["exitCode"], 0);
     sidecar.nothing_left();
+}
+
+#[test]
+fn a_psql_session_answers_in_the_call_that_asks() {
+    let mut sidecar = Sidecar::with(VARIABLES);
+    let postgres = Postgres::new(&sidecar);
+    postgres.start(&mut sidecar);
+    let psql = format!(
+        "PAGER= '{}' -X -A -t -U postgres -d postgres -h '{}' -p {}",
+        postgres.programs.join("psql").display(),
+        postgres.home.display(),
+        postgres.port
+    );
+    let prompt = "postgres=# $";
+    let id = session(&mut sidecar, &psql, prompt);
+    let reply = ask(&mut sidecar, &id, "select 6 * 7, 'answer';", prompt);
+    assert_eq!(reply, "42|answer");
+    let reply = ask(&mut sidecar, &id, "select nothing;", prompt);
+    assert!(
+        reply.contains("column \"nothing\" does not exist"),
+        "{reply}"
+    );
+    let left = json!({ "id": id, "input": "\\q", "wait": { "exit": true } });
+    assert_eq!(sidecar.call("send", left)["exitCode"], 0);
 }
 
 #[test]
