@@ -75,7 +75,7 @@ impl Variable {
 }
 
 /// Every variable that is read, in the order of the documentation.
-pub const VARIABLES: [Variable; 11] = [
+pub const VARIABLES: [Variable; 12] = [
     Variable {
         name: MAX_PROCESSES,
         default: "10",
@@ -115,6 +115,11 @@ pub const VARIABLES: [Variable; 11] = [
         name: protection::DIRS,
         default: "",
         meaning: "directories in which everything runs",
+    },
+    Variable {
+        name: protection::ENV,
+        default: "",
+        meaning: "variables that a call may set in secure mode, with * for any rest",
     },
     Variable {
         name: protection::PATTERNS,

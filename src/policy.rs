@@ -30,6 +30,7 @@ use crate::guard::protocol::Pin;
 use resolve::{Miss, resolve};
 use words::Word;
 
+pub use environment::Variables;
 pub use host::Disk;
 pub use paths::Flavour;
 pub use patterns::Patterns;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub patterns: Patterns,
     /// Canonical directories in which everything runs; none is no restriction.
     pub directories: Vec<String>,
+    /// The variables that a caller may set; none is all that nothing speaks against. In secure mode.
+    pub variables: Option<Variables>,
 }
 
 impl Settings {
@@ -284,30 +287,28 @@ impl Policy {
 
     /// What a caller may use instead, as the rest of a sentence.
     fn allowed(&self) -> String {
-        const MOST: usize = 20;
         let executables = self.settings.executables.iter().map(|entry| &entry.text);
         let commands = self.settings.commands.iter().map(|shape| &shape.text);
-        let all: Vec<_> = executables
-            .chain(commands)
-            .map(|text| format!("{text:?}"))
-            .collect();
-        let more = if all.len() > MOST { ", ..." } else { "" };
-        format!("{}{more}", all[..all.len().min(MOST)].join(", "))
+        enumerate(executables.chain(commands))
     }
 
     fn check_environment(&self, request: &Request<'_>) -> Result<(), Refusal> {
         let names = request.env.keys().map(String::as_str);
-        match environment::first_refused(names, self.world.flavour) {
-            None => Ok(()),
-            Some(name) => Err(Refusal::new(
-                Rule::Environment,
-                format!(
-                    "environment variable {:?} is not allowed in secure mode",
-                    short(name)
-                ),
-                "it could make an allowed program run something else, so leave it as the server has it",
-            )),
-        }
+        let allowed = self.settings.variables.as_ref();
+        let Some(name) = environment::first_refused(names, allowed, self.world.flavour) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "environment variable {:?} is not allowed in secure mode",
+            short(name)
+        );
+        let advice = match allowed {
+            Some(allowed) => format!("allowed are {}", enumerate(allowed.texts())),
+            None => "it could make an allowed program run something else, so leave it as the server has it; who runs \
+                     the server can allow variables in SIDECAR_ALLOWED_ENV"
+                .into(),
+        };
+        Err(Refusal::new(Rule::Environment, reason, &advice))
     }
 
     fn directory(&self, cwd: Option<&str>) -> Result<String, Refusal> {
@@ -354,6 +355,14 @@ impl Policy {
             )),
         }
     }
+}
+
+/// The first of some entries, for a sentence.
+fn enumerate<'a>(texts: impl Iterator<Item = &'a String>) -> String {
+    const MOST: usize = 20;
+    let all: Vec<_> = texts.map(|text| format!("{text:?}")).collect();
+    let more = if all.len() > MOST { ", ..." } else { "" };
+    format!("{}{more}", all[..all.len().min(MOST)].join(", "))
 }
 
 /// The beginning of what a caller gave, for a sentence.

@@ -68,6 +68,7 @@ fn policy(flavour: Flavour) -> Policy {
         patterns: Patterns::new(&["secret".into(), r"push\s+--force".into()])
             .expect("they are patterns"),
         directories: vec![roots.into()],
+        variables: None,
     };
     let world = World::new(flavour, cwd, [path.to_owned(), ".".into()], None);
     Policy::new(settings, world, Box::new(Everything(flavour)))
