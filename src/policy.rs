@@ -162,6 +162,11 @@ impl Policy {
         }
     }
 
+    /// Whether only allowed commands may be.
+    pub fn is_secure(&self) -> bool {
+        self.settings.is_secure()
+    }
+
     /// Whether this may be started, and as what.
     pub fn check(&self, request: &Request<'_>) -> Result<Permit, Refusal> {
         let mut permit = Permit {

@@ -68,6 +68,11 @@ impl Supervisor {
         }
     }
 
+    /// Whether only allowed commands are started.
+    pub fn is_secure(&self) -> bool {
+        self.policy.is_secure()
+    }
+
     /// Starts a command, or finds the living process that is the same. To `replace` is to end
     /// first what of this name lives. A `port` that it is waited for on must be free.
     pub async fn start(
@@ -101,7 +106,7 @@ impl Supervisor {
             }
         };
         if let Some(port) = port
-            && let Some(owner) = platform::port_owner(port)
+            && let Some(owner) = platform::port_owner(port, !self.is_secure())
         {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });

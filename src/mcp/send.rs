@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
-use super::wait::{Meanwhile, conditions};
+use super::wait::Meanwhile;
 use super::{Failure, Sidecar, answer, key};
 use crate::process::input::Input;
 
@@ -72,7 +72,7 @@ pub(super) async fn call(
             key::KEYS
         )));
     }
-    let conditions = conditions(&mut args)?;
+    let conditions = sidecar.conditions(&mut args).await?;
     let process = sidecar.supervisor.find(&wanted)?;
     // What comes from here on is the reply.
     let since = process.cursor();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::{Args, without_nul};
-use super::wait::{Meanwhile, conditions};
+use super::wait::Meanwhile;
 use super::{Failure, Sidecar, answer};
 use crate::process::command::Command;
 
@@ -73,7 +73,7 @@ pub(super) async fn call(
         command.cwd = Some(PathBuf::from(cwd));
     }
     command.env.extend(env);
-    let conditions = conditions(&mut args)?;
+    let conditions = sidecar.conditions(&mut args).await?;
     let port = conditions.as_ref().and_then(|conditions| conditions.port);
     let started = sidecar
         .supervisor

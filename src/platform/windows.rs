@@ -180,7 +180,7 @@ pub fn listens(_: u32, _: u16) -> Option<bool> {
 }
 
 /// Somebody, where a connection is accepted.
-pub fn port_owner(port: u16) -> Option<String> {
+pub fn port_owner(port: u16, _: bool) -> Option<String> {
     let addresses = [
         IpAddr::from(Ipv4Addr::LOCALHOST),
         Ipv6Addr::LOCALHOST.into(),

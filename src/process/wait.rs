@@ -1,10 +1,11 @@
 //! Waiting for a process to say something, to listen, to answer, to fall silent or to end.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::http::Url;
+use super::http::{self, Url};
 use super::state::Life;
 use super::{Process, lock};
 use crate::output::Grep;
@@ -19,6 +20,8 @@ pub struct Conditions {
     pub port: Option<u16>,
     /// This answers with a success or a redirection.
     pub url: Option<Url>,
+    /// No other machine is asked for it.
+    pub only_here: bool,
     /// Nothing was written for so long.
     pub idle: Option<Duration>,
     /// So much time is over.
@@ -77,6 +80,7 @@ impl Process {
         let deadline = begun + conditions.timeout;
         let mut place = lock(&self.output).place(since);
         let (mut written, mut life) = (self.written.clone(), self.life.clone());
+        let mut served = std::pin::pin!(self.served(conditions, deadline));
         loop {
             // In this order: what is seen of the life first is of no later moment than what is
             // then seen of the output.
@@ -93,11 +97,6 @@ impl Process {
             if conditions.port.is_some_and(|port| self.listens(port)) {
                 return Reason::Port;
             }
-            if let Some(url) = &conditions.url
-                && self.serves(url, deadline).await
-            {
-                return Reason::Url;
-            }
             let silence = conditions.idle.map(|idle| last + idle);
             let now = Instant::now();
             if silence.is_some_and(|silence| now >= silence) {
@@ -106,12 +105,12 @@ impl Process {
             if now >= deadline {
                 return Reason::Timeout;
             }
-            let polls = conditions.port.is_some() || conditions.url.is_some();
-            let look = polls.then(|| now + LOOK);
+            let look = conditions.port.map(|_| now + LOOK);
             let next = [Some(deadline), silence, look].into_iter().flatten().min();
             tokio::select! {
                 () = super::task::until(next) => {}
                 () = has_ended(&mut life) => {}
+                () = &mut served => return Reason::Url,
                 changed = written.changed() => {
                     // After its end nothing changes any more.
                     if changed.is_err() || conditions.pattern.is_some() {
@@ -124,12 +123,26 @@ impl Process {
 
     /// Whether the tree listens there. Where that cannot be seen, whether anybody does.
     fn listens(&self, port: u16) -> bool {
-        platform::listens(self.guard, port).unwrap_or_else(|| platform::port_owner(port).is_some())
+        platform::listens(self.guard, port)
+            .unwrap_or_else(|| platform::port_owner(port, false).is_some())
     }
 
-    /// Whether the tree answers there. A stale server on the same port is none of it.
-    async fn serves(&self, url: &Url, deadline: Instant) -> bool {
-        (!url.is_local() || self.listens(url.port)) && url.answers(deadline).await
+    /// Completes when the URL answers. On this machine it is the tree that must: a stale server on
+    /// the same port is none of it.
+    async fn served(&self, conditions: &Conditions, deadline: Instant) {
+        let Some(url) = &conditions.url else {
+            return std::future::pending().await;
+        };
+        let may_ask = |address: SocketAddr| {
+            if http::is_here(address) {
+                self.listens(url.port)
+            } else {
+                !conditions.only_here
+            }
+        };
+        while !url.answers(deadline, may_ask).await {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 

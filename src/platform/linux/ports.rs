@@ -20,8 +20,9 @@ pub fn listens(guard: u32, port: u16) -> Option<bool> {
     Some(!sockets.is_empty() && tree.iter().any(|pid| holds(*pid, &sockets)))
 }
 
-/// Who listens on a port in this process's network, for people; nothing where nobody does.
-pub fn port_owner(port: u16) -> Option<String> {
+/// Who listens on a port in this process's network, for people, and with what arguments where that
+/// is for them to know; nothing where nobody does.
+pub fn port_owner(port: u16, arguments: bool) -> Option<String> {
     let sockets = sockets(table::own_pid(), port);
     if sockets.is_empty() {
         return None;
@@ -31,7 +32,8 @@ pub fn port_owner(port: u16) -> Option<String> {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .find(|pid| holds(*pid, &sockets));
     Some(match owner {
-        Some(pid) => format!("process {pid} ({})", command(pid)),
+        Some(pid) if arguments => format!("process {pid} ({})", command(pid)),
+        Some(pid) => format!("process {pid} ({})", name(pid)),
         None => "a process of another user".into(),
     })
 }
@@ -40,6 +42,11 @@ fn command(pid: i32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
     words.trim().chars().take(80).collect()
+}
+
+fn name(pid: i32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim().to_owned()
 }
 
 /// The numbers of the sockets that listen there, for either version of IP.
@@ -82,13 +89,16 @@ mod tests {
                 continue;
             };
             let port = listener.local_addr().unwrap().port();
-            let owner = port_owner(port).unwrap();
-            assert!(
-                owner.starts_with(&format!("process {} ", std::process::id())),
-                "{owner}"
-            );
+            for arguments in [true, false] {
+                let owner = port_owner(port, arguments).unwrap();
+                assert!(
+                    owner.starts_with(&format!("process {} ", std::process::id())),
+                    "{owner}"
+                );
+                assert_eq!(owner.contains('/'), arguments, "{owner}");
+            }
             drop(listener);
-            assert_eq!(port_owner(port), None);
+            assert_eq!(port_owner(port, true), None);
         }
     }
 }
