@@ -13,6 +13,7 @@
 //! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
 //! - [`open_log`], [`overwrite`], [`not_a_log`]: a file that several processes append to.
 //! - [`identity`]: which file or directory is at a path now, where the system can tell.
+//! - [`locate`]: where a directory is and which one it is, of one look.
 //!
 //! For the server (on tokio):
 //! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
@@ -75,14 +76,16 @@ pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
     Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
-    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
-    prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
+    is_alive, is_executable, locate, look_after_children, open_log, os_from_bytes, os_to_bytes,
+    overwrite, prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin,
+    stdout,
 };
 #[cfg(windows)]
 pub use windows::{
     Control, Input, Output, Stdin, Stdout, allow_many_processes, can_enter, directory, identity,
-    is_alive, is_executable, look_after_children, open_log, os_from_bytes, os_to_bytes, overwrite,
-    prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin, stdout,
+    is_alive, is_executable, locate, look_after_children, open_log, os_from_bytes, os_to_bytes,
+    overwrite, prepare, program, role, shell, shortage, shutdown_signal, start_guard, stdin,
+    stdout,
 };
 
 pub use system::{

@@ -26,7 +26,7 @@ pub mod words;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::guard::protocol::Pin;
+use crate::guard::protocol::{Identity, Pin};
 use resolve::{Miss, resolve};
 use words::Word;
 
@@ -197,8 +197,12 @@ impl Policy {
             self.check_environment(request)?;
         }
         if !settings.directories.is_empty() {
-            let directory = self.directory(request.cwd)?;
-            self.pin(&directory, &mut permit)?;
+            let (directory, identity) = self.directory(request.cwd)?;
+            let pin = identity.map(|identity| Pin {
+                path: directory.clone().into(),
+                identity,
+            });
+            permit.pins.extend(pin);
             permit.directory = Some(directory.into());
         }
         Ok(permit)
@@ -316,7 +320,7 @@ impl Policy {
         Err(Refusal::new(Rule::Environment, reason, &advice))
     }
 
-    fn directory(&self, cwd: Option<&str>) -> Result<String, Refusal> {
+    fn directory(&self, cwd: Option<&str>) -> Result<(String, Option<Identity>), Refusal> {
         let flavour = self.world.flavour;
         let shown = cwd.unwrap_or(&self.world.cwd);
         let path = match cwd {
@@ -324,7 +328,7 @@ impl Policy {
             _ => shown.to_owned(),
         };
         let allowed = &self.settings.directories;
-        let within = |directory: &String| {
+        let within = |(directory, _): &(String, _)| {
             allowed
                 .iter()
                 .any(|root| flavour.is_within(directory, root))
@@ -332,12 +336,16 @@ impl Policy {
         // A system that takes a path up to its first NUL would look at another one.
         Some(path)
             .filter(|path| !path.contains('\0'))
-            .and_then(|path| self.files.canonical(&path).ok())
+            .and_then(|path| self.files.locate(&path).ok())
             .filter(within)
             .ok_or_else(|| {
                 Refusal::new(
                     Rule::Directory,
-                    format!("cwd {:?} is not in an allowed directory", short(shown)),
+                    // In the same words whether it exists: that is not for everybody to know.
+                    format!(
+                        "cwd {:?} is not in an allowed directory, or is no directory",
+                        short(shown)
+                    ),
                     &format!("give a cwd in one of {allowed:?}"),
                 )
             })

@@ -86,7 +86,9 @@ impl Supervisor {
         if replace && name.is_none() {
             return Err(Error::ReplaceWhom);
         }
+        // Before the directory is looked at: what is refused tells nothing of it.
         let permit = self.permit(&command)?;
+        check_directory(&command)?;
         let (id, name, _place) = loop {
             if replace {
                 self.end_named(name.as_deref()).await?;
@@ -394,11 +396,14 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
         return Err(Error::EmptyCommand);
     }
     match name {
-        Some(name) if name.trim().is_empty() => return Err(Error::EmptyName),
-        Some(name) if name.chars().count() > LONGEST_NAME => return Err(Error::LongName),
-        Some(name) if is_id(name) => return Err(Error::NameIsId(name.into())),
-        _ => {}
+        Some(name) if name.trim().is_empty() => Err(Error::EmptyName),
+        Some(name) if name.chars().count() > LONGEST_NAME => Err(Error::LongName),
+        Some(name) if is_id(name) => Err(Error::NameIsId(name.into())),
+        _ => Ok(()),
     }
+}
+
+fn check_directory(command: &Command) -> Result<(), Error> {
     let Some(cwd) = &command.cwd else {
         return Ok(());
     };

@@ -44,6 +44,10 @@ impl FileSystem for Everything {
         Ok(true)
     }
 
+    fn locate(&self, path: &str) -> io::Result<(String, Option<Identity>)> {
+        Ok((self.canonical(path)?, None))
+    }
+
     fn identity(&self, _: &str) -> io::Result<Option<Identity>> {
         Ok(None)
     }

@@ -3,6 +3,7 @@
 mod channel;
 pub mod lab;
 mod log;
+pub(super) mod pin;
 mod stdio;
 
 use std::ffi::{OsStr, OsString};
@@ -27,6 +28,7 @@ use crate::guard::protocol::{Identity, Spec};
 pub(super) use channel::Channel;
 use channel::send_descriptors;
 pub use log::{open_log, overwrite};
+pub use pin::locate;
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// The server's end of the socket to a guard.
@@ -296,7 +298,9 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
     if let Some(argv0) = &spec.argv0 {
         command.arg0(argv0);
     }
-    if let Some(cwd) = &spec.cwd {
+    if let Some(cwd) = &spec.cwd
+        && pin::of(spec, cwd).is_none()
+    {
         command.current_dir(cwd);
     }
     for (key, value) in &spec.env {

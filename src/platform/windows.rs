@@ -119,6 +119,11 @@ pub fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
     std::fs::metadata(path).map(|_| None)
 }
 
+/// Where a directory is, without links. Which one it is, is not told here.
+pub fn locate(path: &Path) -> std::io::Result<(PathBuf, Option<Identity>)> {
+    std::fs::canonicalize(path).map(|place| (place, None))
+}
+
 /// How a command string is run: by the system's shell, whatever `PATH` says.
 pub fn shell(command: &str) -> Invocation {
     let program = match std::env::var_os("ComSpec").map(PathBuf::from) {

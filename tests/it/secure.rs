@@ -139,7 +139,7 @@ fn a_file_that_is_swapped_after_it_was_checked_does_not_run() {
                 .client
                 .call("start", &json!({ "command": "./tool" }))
             {
-                Err(sentence) => sentence.contains("was replaced by another file"),
+                Err(sentence) => sentence.contains("was replaced after it was checked"),
                 Ok(started) => {
                     sidecar.call("stop", json!({ "id": started["id"] }));
                     false
@@ -207,6 +207,67 @@ fn a_process_runs_only_in_an_allowed_directory() {
             );
         }
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_directory_that_is_swapped_all_the_time_never_leads_outside() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["app/sub", "outside"] {
+        std::fs::create_dir_all(root.path().join(name)).unwrap();
+    }
+    let app = root.path().join("app");
+    std::os::unix::fs::symlink(root.path().join("outside"), app.join("link")).unwrap();
+    let swap = "import ctypes\nc = ctypes.CDLL(None)\nprint(flush=True)\n\
+                while c.renameat2(-100, b'sub', -100, b'link', 2) == 0: pass";
+    let mut swapper = std::process::Command::new("python3")
+        .args(["-c", swap])
+        .current_dir(&app)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(swapper.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let (mut inside, mut refused) = (0, 0);
+    for mode in [(EXECUTABLES, "pwd"), (PATTERNS, "secret")] {
+        let mut sidecar = Sidecar::with(&[(DIRS, app.to_str().unwrap()), mode]);
+        for _ in 0..150 {
+            let started = sidecar.client.call(
+                "start",
+                &json!({ "command": "/bin/pwd", "cwd": app.join("sub"), "wait": { "exit": true } }),
+            );
+            match started {
+                Err(_) => refused += 1,
+                Ok(started) => {
+                    let place = started["stdout"].as_str().unwrap();
+                    assert!(place.contains("/app/"), "{started}");
+                    inside += 1;
+                }
+            }
+        }
+    }
+    assert!(swapper.try_wait().unwrap().is_none(), "nothing was swapped");
+    swapper.kill().unwrap();
+    swapper.wait().unwrap();
+    assert!(inside > 0 && refused > 0, "{inside} {refused}");
+}
+
+#[test]
+fn what_is_outside_is_not_told_and_is_written_down() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("app")).unwrap();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    let at = |path: &str| root.path().join(path).display().to_string();
+    let mut sidecar = Sidecar::with(&[(DIRS, &at("app")), ("SIDECAR_AUDIT_LOG", &at("log"))]);
+    let sentences = ["file", "none", "app/../log"].map(|cwd| {
+        let sentence = sidecar.fail("start", json!({ "command": "pwd", "cwd": at(cwd) }));
+        sentence.replace(cwd, "X")
+    });
+    assert!(
+        sentences.iter().all(|sentence| *sentence == sentences[0]),
+        "{sentences:?}"
+    );
+    let log = std::fs::read_to_string(root.path().join("log/sidecar-audit.jsonl")).unwrap();
+    assert_eq!(log.matches("\"event\":\"blocked\"").count(), 3, "{log}");
 }
 
 #[test]
