@@ -53,6 +53,16 @@ impl Audit {
         platform::open_log(&self.path).map(drop)
     }
 
+    /// What an operator should know of it.
+    pub fn warning(&self) -> Option<String> {
+        let mode = platform::shared_mode(&self.path)?;
+        Some(format!(
+            "SIDECAR_AUDIT_LOG: others may read or write {} (mode {mode:o}), which was there before; chmod 600 makes \
+             it its owner's alone",
+            self.path.to_string_lossy().escape_debug()
+        ))
+    }
+
     /// The log that this file is.
     pub fn at(path: PathBuf) -> Self {
         Self { path }

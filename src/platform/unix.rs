@@ -27,7 +27,7 @@ use crate::guard::protocol::{Identity, Spec};
 
 pub(super) use channel::Channel;
 use channel::send_descriptors;
-pub use log::{open_log, overwrite};
+pub use log::{open_log, overwrite, shared_mode};
 pub use pin::locate;
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 

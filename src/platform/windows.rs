@@ -35,7 +35,7 @@ use super::{Containment, Invocation, Role};
 use crate::guard::protocol::Identity;
 
 pub use host::Host;
-pub use log::{open_log, overwrite};
+pub use log::{open_log, overwrite, shared_mode};
 pub use start::{Control, Input, Output, start_guard};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 

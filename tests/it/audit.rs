@@ -489,8 +489,14 @@ fn the_words_true_and_temp_name_a_directory_and_the_log_is_its_owners_alone() {
             ("SIDECAR_AUDIT_LOG", value),
             ("TMPDIR", temp.to_str().unwrap()),
         ];
-        assert_eq!(serve(dir.path(), &variables), (Some(0), String::new()));
+        let (code, told) = serve(dir.path(), &variables);
+        assert_eq!(
+            (code, told.is_empty()),
+            (Some(0), !value.is_empty()),
+            "{told}"
+        );
         if value.is_empty() {
+            assert!(told.contains("set but empty"), "{told}");
             continue;
         }
         let found = std::fs::metadata(&log).unwrap();

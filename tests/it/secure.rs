@@ -321,6 +321,57 @@ fn an_operator_is_warned_of_what_allows_everything() {
 }
 
 #[test]
+fn a_protection_that_is_not_there_is_told() {
+    let (code, told) = ended(&[
+        (DIRS, ""),
+        ("SIDECAR_ALLOWED_EXECUTABLE", "echo"),
+        ("sidecar_allowed_dirs", "/"),
+    ]);
+    assert_eq!(code, Some(0));
+    assert_eq!(told.lines().count(), 3, "{told}");
+    for part in [
+        "is set but empty",
+        "known is SIDECAR_ALLOWED_EXECUTABLES",
+        "known is SIDECAR_ALLOWED_DIRS",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    let mut command = std::process::Command::new(program());
+    let output = clean(&mut command)
+        .arg("doctor")
+        .env(EXECUTABLES, "")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        told.contains("warning: SIDECAR_ALLOWED_EXECUTABLES is set but empty"),
+        "{told}"
+    );
+}
+
+#[test]
+fn variables_are_those_that_are_listed() {
+    let mut sidecar = Sidecar::with(&[
+        (EXECUTABLES, "printenv"),
+        ("SIDECAR_ALLOWED_ENV", "PORT,APP_*"),
+    ]);
+    let start = |name: &str| json!({ "command": "printenv APP_CONFIG", "env": { name: "value" }, "wait": { "exit": true } });
+    let started = sidecar.call("start", start("APP_CONFIG"));
+    assert_eq!(started["stdout"], "value\n", "{started}");
+    let sentence = sidecar.fail("start", start("HOST"));
+    assert!(
+        sentence.contains("\"HOST\"") && sentence.contains("allowed are \"PORT\", \"APP_*\""),
+        "{sentence}"
+    );
+    let (code, told) = ended(&[(EXECUTABLES, "echo"), ("SIDECAR_ALLOWED_ENV", "PORT,LD_*")]);
+    assert_eq!(code, Some(2));
+    assert!(
+        told.lines().count() == 1 && told.contains("\"LD_*\" would allow"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_doctor_passes_in_secure_mode_and_warns() {
     let mut command = std::process::Command::new(program());
     let output = clean(&mut command)
