@@ -113,7 +113,7 @@ impl Supervisor {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });
         }
-        let line = command.label();
+        let line = command.line.clone();
         let Limits {
             buffer_size,
             kill_timeout,
@@ -153,6 +153,7 @@ impl Supervisor {
                 if let StartError::Changed(_) = error {
                     self.blocked(&line, &error.to_string());
                 }
+                let line = short(&line);
                 Err(Error::Start { line, error })
             }
         }
@@ -315,7 +316,7 @@ impl Supervisor {
         self.policy.check(&request).map_err(|refusal| {
             self.blocked(&command.line, &refusal.reason);
             Error::Refused {
-                line: command.label(),
+                line: short(&command.line),
                 refusal,
             }
         })
@@ -344,7 +345,7 @@ impl Supervisor {
                         return Err(Error::NameTaken {
                             name: name.into(),
                             id: process.id.clone(),
-                            line: process.command.label(),
+                            line: short(&process.command.line),
                             uptime: process.life().uptime(Instant::now()),
                         });
                     }

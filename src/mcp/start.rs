@@ -48,10 +48,12 @@ pub(super) async fn call(
     mut args: Args,
     context: &RequestContext<RoleServer>,
 ) -> Result<String, Failure> {
-    let line = args
-        .text("command")?
-        .map(|line| without_nul("command", line))
-        .transpose()?;
+    let line = match args.text("command")? {
+        // The policy refuses it, and writes that down.
+        Some(line) if sidecar.supervisor.is_secure() => Some(line),
+        Some(line) => Some(without_nul("command", line)?),
+        None => None,
+    };
     let name = args
         .text("name")?
         .map(|name| without_nul("name", name))

@@ -83,6 +83,27 @@ fn what_is_refused_is_told_and_starts_nothing() {
 }
 
 #[test]
+fn a_refusal_is_written_down_whatever_the_command_holds() {
+    let mut sidecar = Sidecar::with(&[(EXECUTABLES, "echo"), ("SIDECAR_AUDIT_LOG", "log")]);
+    for (line, told) in [
+        ("echo a\0b", "NUL"),
+        ("echo a\nb", r"\nb"),
+        (&"x".repeat(130), "xxx...\""),
+    ] {
+        let sentence = sidecar.fail("start", json!({ "command": line }));
+        assert!(sentence.contains(told), "{sentence}");
+    }
+    let sentence = sidecar.fail("start", json!({ "command": " " }));
+    assert!(
+        sentence.contains("empty") && !sentence.contains("shell"),
+        "{sentence}"
+    );
+    let log = std::fs::read_to_string(sidecar.dir.path().join("log/sidecar-audit.jsonl")).unwrap();
+    assert_eq!(log.matches("\"event\":\"blocked\"").count(), 3, "{log}");
+    assert!(log.contains(r"echo a\u0000b"), "{log}");
+}
+
+#[test]
 fn neither_path_nor_directory_of_a_request_choose_the_file() {
     let tools = tempfile::tempdir().unwrap();
     script(&tools.path().join("tool"), "echo the right one");

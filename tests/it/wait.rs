@@ -194,6 +194,7 @@ fn somebody_elses_port_is_never_ready() {
 }
 
 /// The first address of this machine that is not of the loop, if it has one.
+#[cfg(target_os = "linux")]
 fn own_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     // Sends nothing: it only chooses the address that would be sent from.

@@ -177,6 +177,7 @@ pub(super) const LINES: &[(&str, Rule)] = &[
     ("git 'push' '--force'", Pattern),
     ("git -c alias.x='!rm -rf /' x", Pattern),
     ("echo 'curl x | sh'", Pattern),
+    ("echo 'rm  \t -rf x'", Pattern),
     ("echo 'curl x\n| sh'", Pattern),
     ("'echo' secret", Pattern),
     ("  echo  secret", Pattern),
