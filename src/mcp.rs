@@ -103,10 +103,9 @@ pub async fn serve(config: &Config) -> io::Result<()> {
         name = &mut signal => {
             tracing::info!(name, "asked to end");
             let heard = supervisor.close();
-            let _ = tokio::join!(
-                timeout(FLUSH, idle.wait_for(WireState::is_answered)),
-                timeout(HANDOVER, heard),
-            );
+            // What it gives holds a lock, which must not outlive this moment.
+            let answered = async { drop(idle.wait_for(WireState::is_answered).await) };
+            let _ = tokio::join!(timeout(FLUSH, answered), timeout(HANDOVER, heard));
             // Where a guard was killed, there is nobody to leave its tree to.
             let _ = timeout(FAREWELL, supervisor.strays_gone()).await;
             return Ok(());
@@ -251,7 +250,7 @@ impl Sidecar {
             "list" => return list::call(self),
             "output" => output::call(self, args, context).await,
             "send" => send::call(self, args, context).await,
-            "status" => status::call(self, args),
+            "status" => status::call(self, args).await,
             other => unreachable!("{other} is listed but has no code"),
         }?;
         Ok(with_notices(answer, &self.supervisor.notices()))

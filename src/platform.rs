@@ -25,7 +25,8 @@
 //! - [`end_strays`]: ends what a guard that was killed has left to the server.
 //! - [`end_held_guard`]: kills a guard that a debugger holds.
 //! - [`tree_size`]: how many processes of a tree are alive.
-//! - [`listens`], [`port_owner`]: whether a tree listens on a TCP port, and who does.
+//! - [`usage`]: what a tree takes of the machine.
+//! - [`listens`], [`ports`], [`Listeners`]: where trees listen (TCP). [`port_owner`]: who else does.
 //! - [`host_gone`]: completes when the host is gone although the client's end is still open.
 //! - [`shell`]: how a command string is run here.
 //! - [`can_enter`]: whether a directory can be made the working directory.
@@ -53,6 +54,9 @@ mod macos;
 mod macos_lineage;
 #[cfg(unix)]
 mod unix;
+/// What macOS and Windows do not tell a server here.
+#[cfg(not(target_os = "linux"))]
+mod untold;
 #[cfg(windows)]
 mod windows;
 
@@ -68,6 +72,7 @@ compile_error!("mcp-sidecar supports Linux, macOS and Windows");
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use crate::guard::protocol::{Exit, FRAME};
 
@@ -89,8 +94,8 @@ pub use windows::{
 };
 
 pub use system::{
-    CONTAINMENT, Host, INEXACT, end_held_guard, end_strays, host_gone, listens, port_owner,
-    tree_size,
+    CONTAINMENT, Host, INEXACT, Listeners, end_held_guard, end_strays, host_gone, listens,
+    port_owner, ports, tree_size, usage,
 };
 
 /// What the end of a tree is sure to reach.
@@ -115,6 +120,26 @@ impl Containment {
     pub fn shortfall(self) -> Option<&'static str> {
         (self == Self::Group).then_some(INEXACT)
     }
+}
+
+/// What a tree takes of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Time that it has had of processors, those included that have ended.
+    pub processor: Duration,
+    /// Bytes that its processes have in memory, each counted by itself.
+    pub memory: u64,
+}
+
+/// Who listens on a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortOwner {
+    /// Nobody does.
+    Nobody,
+    /// Somebody does, as people would call it.
+    Somebody(String),
+    /// This system does not tell.
+    Unknown,
 }
 
 /// What this process was started for.

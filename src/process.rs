@@ -14,10 +14,12 @@ pub mod command;
 mod frames;
 pub mod http;
 pub mod input;
+pub mod load;
 pub mod state;
 mod task;
 pub mod wait;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -34,6 +36,7 @@ use crate::policy::Permit;
 use command::Command;
 use frames::Frames;
 use input::{Input, InputError};
+use load::{Load, Meter};
 use state::{Life, Stuck};
 use task::Message;
 
@@ -58,6 +61,7 @@ pub struct Process {
     mailbox: mpsc::UnboundedSender<Message>,
     /// When something was written last.
     written: watch::Receiver<Instant>,
+    meter: Mutex<Meter>,
 }
 
 /// Why nothing runs.
@@ -140,6 +144,7 @@ impl Process {
             output,
             mailbox,
             written,
+            meter: Mutex::new(Meter::new(now)),
         })
     }
 
@@ -160,6 +165,32 @@ impl Process {
         } else {
             platform::tree_size(self.guard)
         }
+    }
+
+    /// Where its tree listens, as far as that can be told.
+    pub fn ports(&self) -> BTreeSet<u16> {
+        if self.life().gone {
+            return BTreeSet::new();
+        }
+        platform::ports(self.guard).unwrap_or_default()
+    }
+
+    /// What its tree takes of the machine; nothing where it is gone or that cannot be told.
+    pub fn load(&self, now: Instant) -> Option<Load> {
+        if self.life().gone {
+            return None;
+        }
+        let usage = platform::usage(self.guard)?;
+        let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Load {
+            percent: meter.read(usage.processor, now),
+            memory: usage.memory,
+        })
+    }
+
+    /// What stands for its tree where all trees are looked at together.
+    pub fn guard(&self) -> u32 {
+        self.guard
     }
 
     /// The cursor of what it writes next.
@@ -208,7 +239,7 @@ impl Process {
     }
 
     /// Reads what it has written up to now, on both streams.
-    async fn settle(&self) {
+    pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
         if self.mailbox.send(Message::Settle(done)).is_ok() {
             // A task that has ended has read everything.

@@ -7,21 +7,23 @@
 mod error;
 mod registry;
 
-use std::path::Path;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use crate::audit::Audit;
-use crate::platform;
+use crate::platform::{self, Listeners, PortOwner};
 use crate::policy::{Permit, Policy, Request};
 use crate::process::command::Command;
-use crate::process::input::Input;
+use crate::process::input::{Input, InputError};
 use crate::process::state::{Life, State};
+use crate::process::wait::accepts;
 use crate::process::{Process, StartError};
 use error::{LONGEST_NAME, MOST_NAMED, called, short};
-use registry::{Entry, Place, Registry, is_id};
+use registry::{Entry, Found, Place, Registry, is_id};
 
 pub use error::Error;
 
@@ -54,6 +56,7 @@ pub struct Supervisor {
     policy: Policy,
     audit: Option<Audit>,
     registry: Mutex<Registry>,
+    listeners: Mutex<Listeners>,
 }
 
 impl Supervisor {
@@ -65,6 +68,7 @@ impl Supervisor {
             policy,
             audit,
             registry: Mutex::default(),
+            listeners: Mutex::default(),
         }
     }
 
@@ -108,7 +112,7 @@ impl Supervisor {
             }
         };
         if let Some(port) = port
-            && let Some(owner) = platform::port_owner(port, !self.is_secure())
+            && let Some(owner) = self.listener(port).await
         {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });
@@ -138,6 +142,13 @@ impl Supervisor {
             Ok(process) => {
                 let process = Arc::new(process);
                 registry.remember(&process);
+                if let Some(root) = root_directory(&process.command) {
+                    registry.tell(format!(
+                        "{} runs in {}, where this server was started; give cwd to start it in a project",
+                        called(&process),
+                        root.display()
+                    ));
+                }
                 registry.entries[at].place = Place::Filled(process.clone());
                 if registry.closing {
                     drop(process.ask_to_stop(kill_timeout));
@@ -166,7 +177,7 @@ impl Supervisor {
         wanted: &str,
         grace: Option<Duration>,
     ) -> Result<(Arc<Process>, Life), Error> {
-        let process = self.find(wanted)?;
+        let process = self.find(wanted).await?;
         let life = self.end(&process, grace).await?;
         Ok((process, life))
     }
@@ -182,49 +193,72 @@ impl Supervisor {
     }
 
     /// Gives a process input; answers how much of it has not been read yet.
-    pub async fn send(&self, wanted: &str, input: Input) -> Result<usize, Error> {
-        let process = self.find(wanted)?;
+    pub async fn send(&self, process: &Process, input: Input) -> Result<usize, Error> {
+        let sent = match process.life() {
+            life if life.gone => Err(InputError::Closed),
+            // Where the leader has ended, one of its children may still read.
+            _ => process.send(input).await,
+        };
         let life = process.life();
-        if let Some(code) = life.exit_code() {
-            return Err(Error::NotRunning {
-                process: called(&process),
+        sent.map_err(|error| match (life.exit_code(), error) {
+            (Some(code), InputError::Closed) => Error::NotRunning {
+                process: called(process),
                 state: match life.state() {
                     State::Killed => "was killed",
                     state => state.as_str(),
                 },
                 code,
-            });
-        }
-        process.send(input).await.map_err(|error| Error::Input {
-            process: called(&process),
-            error,
+                left: if life.gone {
+                    ""
+                } else {
+                    ", and what it has left behind reads no input"
+                },
+            },
+            (_, error) => Error::Input {
+                process: called(process),
+                error,
+            },
         })
     }
 
-    /// The process with this id, or the living one of this name, or the newest finished one.
-    pub fn find(&self, wanted: &str) -> Result<Arc<Process>, Error> {
-        let registry = self.registry();
-        let named = || {
-            registry
-                .processes()
-                .rev()
-                .filter(|process| process.name == wanted)
-        };
-        registry
-            .processes()
-            .find(|process| process.id == wanted)
-            .or_else(|| named().find(|process| process.life().exited.is_none()))
-            .or_else(|| named().next())
-            .cloned()
-            .ok_or_else(|| Error::NotFound {
-                wanted: short(wanted),
-                known: registry.known(),
-            })
+    /// The process with this id, or the living one of this name, or the newest finished one. One of
+    /// this name that is just being started is waited for.
+    pub async fn find(&self, wanted: &str) -> Result<Arc<Process>, Error> {
+        loop {
+            let mut start = match self.registry().find(wanted) {
+                Found::Process(process) => return Ok(process),
+                Found::Starting(start) => start,
+                Found::Nothing { known } => {
+                    return Err(Error::NotFound {
+                        wanted: short(wanted),
+                        known,
+                    });
+                }
+            };
+            let _ = start.changed().await;
+        }
     }
 
     /// Every process that is not forgotten, oldest first.
     pub fn list(&self) -> Vec<Arc<Process>> {
         self.registry().processes().cloned().collect()
+    }
+
+    /// Where these processes listen, by their ids; those that do not are left out.
+    pub fn ports(&self, processes: &[Arc<Process>]) -> HashMap<String, BTreeSet<u16>> {
+        let living = processes.iter().filter(|process| !process.life().gone);
+        let ids: HashMap<_, _> = living
+            .map(|process| (process.guard(), &process.id))
+            .collect();
+        let guards: Vec<_> = ids.keys().copied().collect();
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let ports = listeners.of(&guards).into_iter();
+        ports
+            .filter_map(|(guard, ports)| Some(((*ids.get(&guard)?).clone(), ports)))
+            .collect()
     }
 
     /// Asks every tree to end, also those that are still being started. What is given completes
@@ -303,6 +337,19 @@ impl Supervisor {
             self.end(&process, None).await?;
         }
         Ok(())
+    }
+
+    /// Who listens on a port.
+    async fn listener(&self, port: u16) -> Option<String> {
+        let living: Vec<_> = self.registry().living().cloned().collect();
+        if let Some(process) = living.iter().find(|process| process.listens(port)) {
+            return Some(called(process));
+        }
+        match platform::port_owner(port, !self.is_secure()) {
+            PortOwner::Nobody => None,
+            PortOwner::Somebody(owner) => Some(owner),
+            PortOwner::Unknown => accepts(port).await.then(|| "another process".into()),
+        }
     }
 
     /// The one gate: without what it gives, no process can be made.
@@ -390,6 +437,17 @@ enum Taken {
     Place(String, String, watch::Sender<()>),
     Existing(Arc<Process>),
     Busy(watch::Receiver<()>),
+}
+
+/// Where a command runs that names no directory, if that is no place for a project: hosts that were
+/// started from a desktop are there.
+fn root_directory(command: &Command) -> Option<PathBuf> {
+    let own = std::env::current_dir().ok()?;
+    let is_root = match own.file_name() {
+        None => true,
+        Some(name) => name.eq_ignore_ascii_case("system32"),
+    };
+    (command.cwd.is_none() && is_root).then_some(own)
 }
 
 fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {

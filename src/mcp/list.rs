@@ -1,5 +1,6 @@
 //! `list`: all processes, oldest first.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use rmcp::model::Tool;
@@ -19,12 +20,17 @@ pub(super) fn tool() -> Tool {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Item<'a> {
     id: &'a str,
     name: &'a str,
     pid: u32,
     state: &'static str,
     uptime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    ports: BTreeSet<u16>,
     /// How many processes of a tree are alive whose leader has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<usize>,
@@ -33,6 +39,7 @@ struct Item<'a> {
 pub(super) fn call(sidecar: &Sidecar) -> Result<String, Failure> {
     let now = Instant::now();
     let processes = sidecar.supervisor.list();
+    let mut ports = sidecar.supervisor.ports(&processes);
     let items: Vec<_> = processes
         .iter()
         .map(|process| {
@@ -43,6 +50,8 @@ pub(super) fn call(sidecar: &Sidecar) -> Result<String, Failure> {
                 pid: life.pid,
                 state: life.state().as_str(),
                 uptime: life.uptime(now).to_string(),
+                exit_code: life.exit_code(),
+                ports: ports.remove(&process.id).unwrap_or_default(),
                 processes: (life.exited.is_some() && !life.gone)
                     .then(|| process.tree_size())
                     .flatten(),

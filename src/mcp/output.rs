@@ -76,10 +76,13 @@ pub(super) async fn call(
         .map(|source| Grep::new(&source).map_err(|error| Failure(format!("grep: {error}"))))
         .transpose()?;
     let conditions = sidecar.conditions(&mut args).await?;
-    let process = sidecar.supervisor.find(&id)?;
-    let waited = match &conditions {
-        Some(conditions) => Some(sidecar.wait(&process, conditions, since, context).await),
-        None => None,
+    let process = sidecar.supervisor.find(&id).await?;
+    let waited = if let Some(conditions) = &conditions {
+        Some(sidecar.wait(&process, conditions, since, context).await)
+    } else {
+        // What was written before the call is in the answer.
+        process.settle().await;
+        None
     };
     // Made only when the client has read most of what was made before: an answer may be large.
     sidecar.wire.room().await;

@@ -73,10 +73,10 @@ pub(super) async fn call(
         )));
     }
     let conditions = sidecar.conditions(&mut args).await?;
-    let process = sidecar.supervisor.find(&wanted)?;
+    let process = sidecar.supervisor.find(&wanted).await?;
     // What comes from here on is the reply.
     let since = process.cursor();
-    let pending = sidecar.supervisor.send(&wanted, input).await?;
+    let pending = sidecar.supervisor.send(&process, input).await?;
     let meanwhile = sidecar
         .wait_and_read(&process, conditions.as_ref(), since, context)
         .await;

@@ -1,5 +1,6 @@
 //! `status`: how one process is.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
@@ -44,9 +45,16 @@ struct Answer<'a> {
     /// Why it ended, where state and exit code do not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    ports: BTreeSet<u16>,
     /// How many processes of the tree are alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<usize>,
+    /// 100 is one processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
     cursor: u64,
     /// What the end of the tree is sure to reach.
     containment: &'static str,
@@ -55,14 +63,15 @@ struct Answer<'a> {
     containment_reason: Option<&'static str>,
 }
 
-pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
+pub(super) async fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure> {
     let wanted = args.needed_text("id")?;
-    let process = sidecar.supervisor.find(&wanted)?;
+    let process = sidecar.supervisor.find(&wanted).await?;
     let life = process.life();
     let now = Instant::now();
     let ended_at = life
         .exited
         .map(|_| Timestamp(process.started_at + life.uptime(now).0).to_string());
+    let load = process.load(now);
     answer(&Answer {
         id: &process.id,
         name: &process.name,
@@ -77,7 +86,10 @@ pub(super) fn call(sidecar: &Sidecar, mut args: Args) -> Result<String, Failure>
         ended_at,
         signal: life.signal(),
         reason: life.reason(),
+        ports: process.ports(),
         processes: process.tree_size(),
+        cpu_percent: load.map(|load| load.percent),
+        memory_bytes: load.map(|load| load.memory),
         cursor: process.cursor(),
         containment: process.containment.as_str(),
         containment_reason: process.containment.shortfall(),

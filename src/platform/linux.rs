@@ -27,7 +27,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use super::unix::{self, Channel};
-use super::{Containment, Event};
+use super::{Containment, Event, Usage};
 use crate::guard::protocol::{Exit, FRAME, Spec};
 use cgroup::Group;
 
@@ -38,7 +38,7 @@ pub const CONTAINMENT: Containment = Containment::Exact;
 pub const INEXACT: &str = "";
 
 pub use host::host_gone;
-pub use ports::{listens, port_owner};
+pub use ports::{Listeners, listens, port_owner, ports};
 
 /// What was killed and lives for so long belongs to another user or waits for a device.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -335,6 +335,24 @@ pub fn end_held_guard(guard: u32) -> bool {
 /// How many processes of the tree of a guard are alive.
 pub fn tree_size(guard: u32) -> Option<usize> {
     table::is_ours().then(|| living_descendants(guard.cast_signed()).count())
+}
+
+/// What the tree of a guard takes; nothing where that cannot be seen.
+pub fn usage(guard: u32) -> Option<Usage> {
+    // Those that have ended and were waited for count for whoever waited.
+    let mut ticks = table::stat(guard.cast_signed())?.waited_ticks;
+    let mut pages = 0;
+    for pid in living_descendants(guard.cast_signed()) {
+        if let Some(stat) = table::stat(pid) {
+            ticks += stat.ticks + stat.waited_ticks;
+            pages += stat.resident;
+        }
+    }
+    let ticks_per_second = rustix::param::clock_ticks_per_second();
+    Some(Usage {
+        processor: Duration::from_nanos(ticks * (1_000_000_000 / ticks_per_second)),
+        memory: pages * rustix::param::page_size() as u64,
+    })
 }
 
 /// Everything alive that comes from this process, parents first.

@@ -22,7 +22,6 @@ mod watch;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, OsStr};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -38,6 +37,8 @@ use crate::guard::protocol::{Exit, FRAME, Spec};
 use sentinel::Sentinel;
 use tree::Tree;
 use watch::{Note, Watch};
+
+pub use super::untold::{Listeners, listens, port_owner, ports, tree_size, usage};
 
 /// What this system can promise.
 pub const CONTAINMENT: Containment = Containment::Group;
@@ -358,30 +359,6 @@ pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
 /// What holds a guard is not seen here.
 pub fn end_held_guard(_: u32) -> bool {
     false
-}
-
-/// Which process holds a socket is not looked up here.
-pub fn listens(_: u32, _: u16) -> Option<bool> {
-    None
-}
-
-/// Somebody, where a connection is accepted.
-pub fn port_owner(port: u16, _: bool) -> Option<String> {
-    let addresses = [
-        IpAddr::from(Ipv4Addr::LOCALHOST),
-        Ipv6Addr::LOCALHOST.into(),
-    ];
-    let patience = Duration::from_millis(200);
-    let answers = |address| TcpStream::connect_timeout(&(address, port).into(), patience).is_ok();
-    addresses
-        .into_iter()
-        .any(answers)
-        .then(|| "another process".into())
-}
-
-/// How many processes of a tree are alive is known to its guard alone.
-pub fn tree_size(_: u32) -> Option<usize> {
-    None
 }
 
 /// A host that dies closes its end, and nothing else is known of it here.

@@ -18,12 +18,10 @@ mod walk;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::AsHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_shutdown};
 
@@ -34,6 +32,7 @@ use windows_sys::Win32::Foundation::{
 use super::{Containment, Invocation, Role};
 use crate::guard::protocol::Identity;
 
+pub use super::untold::{Listeners, listens, port_owner, ports, tree_size, usage};
 pub use host::Host;
 pub use log::{open_log, overwrite, shared_mode};
 pub use start::{Control, Input, Output, start_guard};
@@ -177,30 +176,6 @@ pub fn end_held_guard(_: u32) -> bool {
 /// Ends nothing: what a killed guard leaves behind has ended with its job.
 pub async fn end_strays(_: u32, _: impl FnMut(u32)) -> usize {
     0
-}
-
-/// Which process holds a socket is not looked up here.
-pub fn listens(_: u32, _: u16) -> Option<bool> {
-    None
-}
-
-/// Somebody, where a connection is accepted.
-pub fn port_owner(port: u16, _: bool) -> Option<String> {
-    let addresses = [
-        IpAddr::from(Ipv4Addr::LOCALHOST),
-        Ipv6Addr::LOCALHOST.into(),
-    ];
-    let patience = Duration::from_millis(200);
-    let answers = |address| TcpStream::connect_timeout(&(address, port).into(), patience).is_ok();
-    addresses
-        .into_iter()
-        .any(answers)
-        .then(|| "another process".into())
-}
-
-/// How many processes of a tree are alive is known to its guard alone.
-pub fn tree_size(_: u32) -> Option<usize> {
-    None
 }
 
 /// A host that dies closes its end, and nothing else is known of it here.

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,7 +16,10 @@ pub struct Url {
 }
 
 /// A server that has not answered by then is not ready.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More than a page, and an end to a stream.
+const LONGEST_REST: u64 = 1 << 20;
 
 /// What a status line needs.
 const STATUS_LINE: usize = 64;
@@ -73,25 +76,10 @@ impl Url {
         addresses.is_ok_and(|addresses| addresses.into_iter().any(is_here))
     }
 
-    /// Whether it answers with a success or a redirection, at an address that may be asked. That
-    /// is decided for each address right before it is: a name may lead elsewhere the next time.
-    pub(super) async fn answers(
-        &self,
-        deadline: Instant,
-        may_ask: impl Fn(SocketAddr) -> bool,
-    ) -> bool {
-        let deadline = deadline.min(Instant::now() + PATIENCE);
-        let asked = tokio::time::timeout_at(deadline.into(), async {
-            for address in self.addresses().await {
-                if may_ask(address)
-                    && let Ok(Some(status)) = self.ask(address).await
-                {
-                    return (200..400).contains(&status);
-                }
-            }
-            false
-        });
-        asked.await.unwrap_or(false)
+    /// Whether it answers with a success or a redirection at this address, if it answers at all.
+    pub(super) async fn answers(&self, address: SocketAddr) -> Option<bool> {
+        let status = self.ask(address).await.ok()??;
+        Some((200..400).contains(&status))
     }
 
     async fn ask(&self, address: SocketAddr) -> std::io::Result<Option<u16>> {
@@ -108,6 +96,7 @@ impl Url {
                 break;
             }
         }
+        tokio::spawn(take_the_rest(server));
         Ok(status(&answer))
     }
 
@@ -119,7 +108,8 @@ impl Url {
         host.unwrap_or(&self.host).parse().ok()
     }
 
-    async fn addresses(&self) -> Vec<SocketAddr> {
+    /// Where it leads now.
+    pub(super) async fn addresses(&self) -> Vec<SocketAddr> {
         let port = self.port;
         if self.host == "localhost" {
             return vec![
@@ -148,6 +138,13 @@ pub(super) fn is_here(address: SocketAddr) -> bool {
     // Only this error says that it is another's; where a socket is not to be had, nobody knows.
     let is_elsewhere = |error: std::io::Error| error.kind() == ErrorKind::AddrNotAvailable;
     ip.is_loopback() || ip.is_unspecified() || !UdpSocket::bind(own).is_err_and(is_elsewhere)
+}
+
+/// Reads what a server still writes, within bounds: one that is cut off complains in its log.
+async fn take_the_rest(server: TcpStream) {
+    let mut rest = server.take(LONGEST_REST);
+    let _ =
+        tokio::time::timeout(PATIENCE, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
 /// The number in `HTTP/1.1 200 OK`.

@@ -1,8 +1,9 @@
 //! Waiting for a process to say something, to listen, to answer, to fall silent or to end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::http::{self, Url};
@@ -62,6 +63,9 @@ impl Reason {
 /// How often is looked at what tells nobody that it has changed.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Who listens on this machine accepts sooner.
+const LONGEST_CONNECT: Duration = Duration::from_millis(200);
+
 /// How long to leave a process that goes on writing to itself before its text is searched again.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -73,6 +77,11 @@ impl Process {
         let reason = self.first(conditions, since).await;
         self.settle().await;
         reason
+    }
+
+    /// Whether the tree certainly listens on a TCP port.
+    pub fn listens(&self, port: u16) -> bool {
+        platform::listens(self.guard, port) == Some(true)
     }
 
     async fn first(&self, conditions: &Conditions, since: Option<u64>) -> Reason {
@@ -94,7 +103,9 @@ impl Process {
             if ended {
                 return Reason::Exit;
             }
-            if conditions.port.is_some_and(|port| self.listens(port)) {
+            if let Some(port) = conditions.port
+                && self.listens_or_may(port).await
+            {
                 return Reason::Port;
             }
             let silence = conditions.idle.map(|idle| last + idle);
@@ -122,28 +133,59 @@ impl Process {
     }
 
     /// Whether the tree listens there. Where that cannot be seen, whether anybody does.
-    fn listens(&self, port: u16) -> bool {
-        platform::listens(self.guard, port)
-            .unwrap_or_else(|| platform::port_owner(port, false).is_some())
+    async fn listens_or_may(&self, port: u16) -> bool {
+        match platform::listens(self.guard, port) {
+            Some(listens) => listens,
+            None => accepts(port).await,
+        }
     }
 
-    /// Completes when the URL answers. On this machine it is the tree that must: a stale server on
-    /// the same port is none of it.
+    /// Completes when the URL answers.
     async fn served(&self, conditions: &Conditions, deadline: Instant) {
         let Some(url) = &conditions.url else {
             return std::future::pending().await;
         };
-        let may_ask = |address: SocketAddr| {
-            if http::is_here(address) {
-                self.listens(url.port)
-            } else {
-                !conditions.only_here
+        loop {
+            let deadline = deadline.min(Instant::now() + http::PATIENCE);
+            let asked = self.serves(url, conditions.only_here);
+            if let Ok(true) = tokio::time::timeout_at(deadline.into(), asked).await {
+                return;
             }
-        };
-        while !url.answers(deadline, may_ask).await {
             tokio::time::sleep(LOOK).await;
         }
     }
+
+    /// Whether it answers. On this machine it is the tree that must: a stale server on the same port
+    /// is none of it. What is asked is exactly what was looked at: a name may lead elsewhere the
+    /// next time.
+    async fn serves(&self, url: &Url, only_here: bool) -> bool {
+        for address in url.addresses().await {
+            let may_ask = if http::is_here(address) {
+                self.listens_or_may(url.port).await
+            } else {
+                !only_here
+            };
+            if may_ask && let Some(answer) = url.answers(address).await {
+                return answer;
+            }
+        }
+        false
+    }
+}
+
+/// Whether a connection to a port of this machine is accepted.
+pub async fn accepts(port: u16) -> bool {
+    let addresses = [
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        Ipv6Addr::LOCALHOST.into(),
+    ];
+    for address in addresses {
+        let connection = TcpStream::connect((address, port));
+        if let Ok(Ok(_)) = tokio::time::timeout(LONGEST_CONNECT, connection).await {
+            return true;
+        }
+    }
+    false
 }
 
 async fn has_ended(life: &mut watch::Receiver<Life>) {

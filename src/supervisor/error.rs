@@ -89,7 +89,7 @@ pub enum Error {
     },
     /// It has ended, so it reads nothing.
     #[error(
-        "{process} is not running: it {state} with exit code {code}; start it again to send it input"
+        "{process} is not running: it {state} with exit code {code}{left}; start it again to send it input"
     )]
     NotRunning {
         /// Its name and id.
@@ -98,6 +98,8 @@ pub enum Error {
         state: &'static str,
         /// Its exit code.
         code: i32,
+        /// What is to say of its tree.
+        left: &'static str,
     },
     /// It did not take the input.
     #[error("input was not sent to {process}: {error}")]

@@ -24,7 +24,7 @@ pub(super) struct Registry {
     pub(super) given: HashSet<u32>,
     /// Commands by name, the newest last, so that a name is enough to start one again.
     commands: VecDeque<(String, Command)>,
-    /// Sentences about what was forgotten before anybody heard of its end.
+    /// Sentences for the next answer.
     unheard: VecDeque<String>,
     /// The server is about to end: what starts now is ended at once.
     pub(super) closing: bool,
@@ -44,6 +44,17 @@ pub(super) enum Place {
     /// A start is on its way; its end is seen by the channel's.
     Taken(watch::Receiver<()>),
     Filled(Arc<Process>),
+}
+
+/// Who is meant by an id or a name.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// This one.
+    Process(Arc<Process>),
+    /// One that is just being started; the channel ends with the start.
+    Starting(watch::Receiver<()>),
+    /// Nobody; these are known, as the rest of a sentence.
+    Nothing { known: String },
 }
 
 /// More in one answer are told by their number.
@@ -155,8 +166,41 @@ impl Registry {
         format!("sc-{number:06x}")
     }
 
+    /// Who is meant by an id or a name.
+    pub(super) fn find(&self, wanted: &str) -> Found {
+        let named = || {
+            let processes = self.processes().rev();
+            processes.filter(|process| process.name == wanted)
+        };
+        let starting = || {
+            self.entries.iter().find_map(|entry| match &entry.place {
+                Place::Taken(start) if entry.name == wanted => Some(start.clone()),
+                _ => None,
+            })
+        };
+        let alive = self
+            .processes()
+            .find(|process| process.id == wanted)
+            .or_else(|| named().find(|process| process.life().exited.is_none()));
+        if let Some(process) = alive {
+            return Found::Process(process.clone());
+        }
+        match (starting(), named().next()) {
+            (Some(start), _) => Found::Starting(start),
+            (None, Some(process)) => Found::Process(process.clone()),
+            (None, None) => Found::Nothing {
+                known: self.known(),
+            },
+        }
+    }
+
+    /// Says something with the next answer.
+    pub(super) fn tell(&mut self, sentence: String) {
+        self.unheard.push_back(sentence);
+    }
+
     /// Whom an error may name instead, as the rest of a sentence.
-    pub(super) fn known(&self) -> String {
+    fn known(&self) -> String {
         let known: Vec<_> = self
             .processes()
             .rev()

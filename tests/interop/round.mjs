@@ -22,6 +22,35 @@ export async function until(description, what, within = DEADLINE) {
   }
 }
 
+/**
+ * A wait that takes longer than the client hears nothing for, and one that is given up. `callTool`
+ * takes the parameters and the options of a request.
+ */
+export async function longWaits(label, callTool) {
+  const call = async (name, args, options) => {
+    const result = await callTool({ name, arguments: args }, options);
+    assert(!result.isError, textOf(result));
+    return JSON.parse(textOf(result));
+  };
+  await check(`${label}: a long wait tells that it goes on`, async () => {
+    await call('start', { command: 'exec sleep 1000', name: 'quiet' });
+    let told = 0;
+    const args = { id: 'quiet', wait: { pattern: 'never', timeout: 6000 } };
+    const options = { onprogress: () => (told += 1), timeout: 5500, resetTimeoutOnProgress: true };
+    assert.equal((await call('output', args, options)).wait, 'timeout');
+    assert.equal(told, 1);
+  });
+  await check(`${label}: a wait is given up, and the process left alone`, async () => {
+    const giveUp = new AbortController();
+    const args = { id: 'quiet', wait: { pattern: 'never', timeout: 60_000 } };
+    const given = call('output', args, { signal: giveUp.signal });
+    await call('list', {}).catch(() => {});
+    giveUp.abort();
+    await assert.rejects(given);
+    assert.equal((await call('stop', { id: 'quiet' })).exitCode, -1);
+  });
+}
+
 /** Whether a process is there; one that is dead and not yet buried is not. */
 function lives(pid) {
   try {
@@ -78,7 +107,7 @@ export async function round(label, client, serverPid) {
       assert.equal(status.exitCode, null);
       assert.equal((await call('stop', { id })).exitCode, -1);
       assert(!pids.some(lives), 'stop answered before the tree was gone');
-      assert.deepEqual((await call('list')).map((entry) => entry.state), ['killed']);
+      assert.equal((await call('list')).find((entry) => entry.id === id).state, 'killed');
     },
     'unknown id': async () => {
       const result = await client.callTool({ name: 'status', arguments: { id: 'sc-000000' } });

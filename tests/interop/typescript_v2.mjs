@@ -7,7 +7,7 @@ import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 import { check, finish } from './report.mjs';
-import { round } from './round.mjs';
+import { longWaits, round } from './round.mjs';
 
 const MODES = [
   { label: 'typescript 2 legacy', mode: 'legacy', version: '2025-11-25' },
@@ -25,6 +25,9 @@ for (const { label, mode, version } of MODES) {
     await client.connect(transport);
     assert.equal(client.getNegotiatedProtocolVersion(), version);
   });
+  if (connected && mode.pin) {
+    await longWaits(label, (params, options) => client.callTool(params, options));
+  }
   if (connected) await round(label, client, () => transport.pid);
 }
 finish();

@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod postgres;
 #[cfg(unix)]
+mod ready;
+#[cfg(unix)]
 mod redis;
 mod repl;
 mod watch;

@@ -36,6 +36,7 @@ const NOT_IN: [(&str, &[&str]); 2] = [
             "config",
             "process/command",
             "process/state",
+            "process/load",
             "doctor",
         ],
     ),

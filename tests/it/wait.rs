@@ -296,6 +296,36 @@ fn an_end_and_a_line_end_a_wait_for_a_server_that_does_not_answer() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(4));
 }
 
+/// Answers one request with a large page, and says how that went.
+const PAGE: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+print('port', listener.getsockname()[1], flush=True)
+client, _ = listener.accept()
+client.recv(65536)
+client.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n')
+try:
+    for _ in range(8):
+        client.sendall(b'x' * 65536)
+    client.shutdown(socket.SHUT_WR)
+    print('read to its end', client.recv(1) == b'', flush=True)
+except OSError as error:
+    print(error, flush=True)
+";
+
+#[test]
+fn a_server_that_is_asked_by_its_url_is_not_cut_off() {
+    let mut sidecar = Sidecar::new();
+    std::fs::write(sidecar.dir.path().join("page.py"), PAGE).unwrap();
+    let id = sidecar.start("exec python3 page.py");
+    let said = sidecar.output_with(&id, "\n");
+    let port = said.trim().trim_start_matches("port ");
+    let url = json!({ "url": format!("http://127.0.0.1:{port}/") });
+    let answer = sidecar.call("output", json!({ "id": id, "wait": url }));
+    assert_eq!(answer["wait"], "url", "{answer}");
+    sidecar.output_with(&id, "read to its end True");
+}
+
 #[test]
 fn a_reply_comes_with_the_call_and_nothing_else() {
     let mut sidecar = Sidecar::new();

@@ -14,12 +14,13 @@ use crate::ci::server;
 use crate::run::{Result, at, does_not_start, root, tools};
 use crate::setup::{node, python};
 
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     "python_sdk.py",
     "typescript_v1.mjs",
     "typescript_v2.mjs",
     "inspector.mjs",
     "conformance.mjs",
+    "tokens.mjs",
 ];
 
 /// A script that takes longer hangs.
@@ -85,6 +86,7 @@ fn run_script(script: &str, server: &Path, count: &mut Count) -> Result<()> {
     command
         .arg(script)
         .arg(server)
+        .arg(root())
         .current_dir(tools())
         .stdin(Stdio::null())
         .stdout(Stdio::piped());

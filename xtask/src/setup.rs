@@ -29,7 +29,11 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
+    Need {
+        package: "curl",
+        present: || exists("curl"),
+    },
     Need {
         package: "postgresql",
         present: has_postgres,

@@ -19,6 +19,12 @@ pub(super) struct Stat {
     pub(super) state: char,
     pub(super) parent: i32,
     pub(super) group: i32,
+    /// Clock ticks that it has had of a processor.
+    pub(super) ticks: u64,
+    /// The same of those of its children that it has waited for, and of theirs.
+    pub(super) waited_ticks: u64,
+    /// Pages that it has in memory.
+    pub(super) resident: u64,
 }
 
 impl Stat {
@@ -68,13 +74,20 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything, parentheses included.
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = std::str::from_utf8(&text[after_name + 1..])
-        .ok()?
-        .split_ascii_whitespace();
+    parse_stat(std::str::from_utf8(&text[after_name + 1..]).ok()?)
+}
+
+/// The fields of `proc_pid_stat(5)` from the third on.
+fn parse_stat(fields: &str) -> Option<Stat> {
+    let fields: Vec<_> = fields.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
-        state: fields.next()?.chars().next()?,
-        parent: fields.next()?.parse().ok()?,
-        group: fields.next()?.parse().ok()?,
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        ticks: number(14)? + number(15)?,
+        waited_ticks: number(16)? + number(17)?,
+        resident: number(24)?,
     })
 }
 
@@ -165,6 +178,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!own_children().contains(&pid));
+    }
+
+    #[test]
+    fn the_fields_of_a_process_are_told_apart() {
+        let fields =
+            "S 1 2 3 0 -1 4194560 1 2 3 4 50 7 300 20 20 0 1 0 100 8192 321 18446744073709551615 1";
+        let stat = parse_stat(fields).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.group), ('S', 1, 2));
+        assert_eq!((stat.ticks, stat.waited_ticks), (57, 320));
+        assert_eq!(stat.resident, 321);
+        assert_eq!(parse_stat("S 1 2 3"), None);
     }
 
     #[test]

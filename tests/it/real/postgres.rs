@@ -80,11 +80,15 @@ impl Postgres {
     fn start(&self, sidecar: &mut Sidecar) -> (String, String) {
         // Without a shell in between, its exit code is seen.
         let command = format!("exec {}", self.server());
-        let arguments = json!({ "command": command, "cwd": self.home });
+        let wait = json!({ "port": self.port });
+        let arguments = json!({ "command": command, "cwd": self.home, "wait": wait });
         let started = sidecar.call("start", arguments);
+        assert_eq!(started["wait"], "port", "{started}");
         let id = started["id"].as_str().unwrap().to_owned();
-        let log = stderr_with(sidecar, &id, READY);
-        (id, log)
+        // It listens while it still recovers.
+        let ready = sidecar.call("output", json!({ "id": id, "wait": READY }));
+        assert_eq!(ready["wait"], "pattern", "{ready}");
+        (id, ready["stderr"].as_str().unwrap().to_owned())
     }
 
     fn psql(&self, host: &Path) -> Command {
