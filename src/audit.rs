@@ -56,6 +56,16 @@ impl Audit {
         platform::open_log(&self.path).map(drop)
     }
 
+    /// What an operator should know of it.
+    pub fn warning(&self) -> Option<String> {
+        let mode = platform::shared_mode(&self.path)?;
+        Some(format!(
+            "SIDECAR_AUDIT_LOG: others may read or write {} (mode {mode:o}), which was there before; chmod 600 makes \
+             it its owner's alone",
+            self.path.to_string_lossy().escape_debug()
+        ))
+    }
+
     /// The log that this file is.
     pub fn at(path: PathBuf) -> Self {
         Self { path }
@@ -74,8 +84,15 @@ impl Audit {
         }
     }
 
-    /// Writes down that a command was refused.
+    /// Writes down that a command was refused. Of a very long one only the beginning: nothing of it
+    /// has run, and who is refused must not fill the disk.
     pub fn blocked(&self, command: &str, reason: &str) -> io::Result<()> {
+        const MOST: usize = 64 << 10;
+        if command.len() <= MOST {
+            return self.write(Event::Blocked { command, reason });
+        }
+        let beginning = &command[..command.floor_char_boundary(MOST)];
+        let command = &format!("{beginning}... (cut, {} bytes in all)", command.len());
         self.write(Event::Blocked { command, reason })
     }
 
@@ -212,6 +229,27 @@ mod tests {
                 r#""event":"stop","id":"sc-a1b2c3","exit_code":-1,"duration":"1m3s"}"#,
             ]
         );
+    }
+
+    #[test]
+    fn of_a_long_refused_command_the_beginning_is_kept_and_a_mark_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let audit = Audit::open(dir.path()).unwrap();
+        let whole = "x".repeat(64 << 10);
+        audit.blocked(&whole, "").unwrap();
+        audit.blocked(&format!("{whole}x"), "").unwrap();
+        audit.blocked(&"☃".repeat(1 << 20), "").unwrap();
+        // What has run is told whole.
+        audit
+            .record("sc-000000")
+            .start(&format!("{whole}x"), Path::new("/"))
+            .unwrap();
+        let text = std::fs::read_to_string(audit.path()).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].contains(&format!("\"{whole}\"")));
+        assert!(lines[1].contains(&format!("\"{whole}... (cut, 65537 bytes in all)\"")));
+        assert!(lines[2].len() < 70_000 && lines[2].contains("☃... (cut, 3145728 bytes in all)"));
+        assert!(lines[3].contains(&format!("\"{whole}x\"")));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, VARIABLES};
-use crate::{doctor, mcp, platform};
+use crate::{config, doctor, mcp, platform};
 
 /// A command line or a configuration that cannot be used.
 const UNUSABLE: u8 = 2;
@@ -81,7 +81,10 @@ fn serve() -> ExitCode {
         }
     };
     log_to_stderr(&config);
-    for warning in config.policy.warnings() {
+    for warning in config::warnings(std::env::vars_os())
+        .into_iter()
+        .chain(config.warnings())
+    {
         tracing::warn!("{warning}");
     }
     if let Some(audit) = &config.audit

@@ -1,6 +1,7 @@
 //! The settings, read once at the start from `SIDECAR_*` environment variables.
 
 mod protection;
+mod warnings;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,6 +12,8 @@ use tracing::level_filters::LevelFilter;
 
 use crate::audit::{Audit, FILE};
 use crate::policy::Settings;
+
+pub use warnings::warnings;
 
 /// All settings, valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +78,7 @@ impl Variable {
 }
 
 /// Every variable that is read, in the order of the documentation.
-pub const VARIABLES: [Variable; 11] = [
+pub const VARIABLES: [Variable; 12] = [
     Variable {
         name: MAX_PROCESSES,
         default: "10",
@@ -115,6 +118,11 @@ pub const VARIABLES: [Variable; 11] = [
         name: protection::DIRS,
         default: "",
         meaning: "directories in which everything runs",
+    },
+    Variable {
+        name: protection::ENV,
+        default: "",
+        meaning: "variables that a call may set in secure mode, with * for any rest",
     },
     Variable {
         name: protection::PATTERNS,
@@ -174,6 +182,15 @@ impl Config {
         } else {
             Err(reader.problems)
         }
+    }
+}
+
+impl Config {
+    /// What an operator should know of it, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.policy.warnings();
+        warnings.extend(self.audit.as_ref().and_then(Audit::warning));
+        warnings
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::config::{Config, VARIABLES};
+use crate::config::{self, Config, VARIABLES};
 use crate::platform::{self, CONTAINMENT, Containment};
 use client::{Client, PATIENCE, wait_until};
 
@@ -79,7 +79,11 @@ pub fn run(out: &mut impl Write, program: &Path) -> std::io::Result<bool> {
             variable.name, variable.meaning
         )?;
     }
-    for warning in config.iter().flat_map(|config| config.policy.warnings()) {
+    let warnings = config::warnings(std::env::vars_os());
+    for warning in warnings
+        .into_iter()
+        .chain(config.iter().flat_map(Config::warnings))
+    {
         writeln!(out, "  warning: {warning}")?;
     }
     snippets::write(out, program)?;

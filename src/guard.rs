@@ -53,10 +53,10 @@ fn keep(mut host: Host) -> std::io::Result<()> {
     let body = host.receive()?;
     let spec = Spec::decode(&body).ok_or(std::io::ErrorKind::InvalidData)?;
     let mut record = Record::begin(&spec, &mut host)?;
-    // The last thing before the spawn: whoever swaps a file has only this moment.
+    // Before the spawn, which has the last look: most of what was swapped needs none.
     if let Some(pin) = spec.pins.iter().position(|pin| !holds(pin)) {
         record.unborn(&mut host);
-        host.tell(FromGuard::Changed(u32::try_from(pin).unwrap_or(u32::MAX)).encode());
+        host.tell(changed(pin).encode());
         return Ok(());
     }
     match host.spawn(&spec) {
@@ -67,7 +67,14 @@ fn keep(mut host: Host) -> std::io::Result<()> {
         }
         Err(error) => {
             record.unborn(&mut host);
-            host.tell(FromGuard::Failed(error.raw_os_error().unwrap_or(0)).encode());
+            let told = if error.kind() == std::io::ErrorKind::StaleNetworkFileHandle {
+                // By now it may be back.
+                let pin = spec.pins.iter().position(|pin| !holds(pin));
+                changed(pin.unwrap_or_default())
+            } else {
+                FromGuard::Failed(error.raw_os_error().unwrap_or(0))
+            };
+            host.tell(told.encode());
             return Ok(());
         }
     }
@@ -100,6 +107,10 @@ fn keep(mut host: Host) -> std::io::Result<()> {
         }
         ending.proceed(&mut host, Instant::now());
     }
+}
+
+fn changed(pin: usize) -> FromGuard {
+    FromGuard::Changed(u32::try_from(pin).unwrap_or(u32::MAX))
 }
 
 fn holds(pin: &Pin) -> bool {

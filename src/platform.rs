@@ -11,8 +11,9 @@
 //! - [`shortage`]: what to do about an error that says that something has run out.
 //! - [`is_alive`]: whether a process of this id exists.
 //! - [`CONTAINMENT`], [`INEXACT`]: what the end of a tree is sure to reach, and why not more.
-//! - [`open_log`], [`overwrite`], [`not_a_log`]: a file that several processes append to.
+//! - [`open_log`], [`overwrite`], [`shared_mode`], [`not_a_log`]: a file that several processes append to.
 //! - [`identity`]: which file or directory is at a path now, where the system can tell.
+//! - [`locate`]: where a directory is and which one it is, of one look.
 //!
 //! For the server (on tokio):
 //! - [`allow_many_processes`]: lets the server have all the descriptors that it may have.
@@ -81,16 +82,16 @@ pub use unix::lab;
 #[cfg(unix)]
 pub use unix::{
     Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
-    directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
-    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
-    start_guard, stdin, stdout,
+    directory, identity, is_alive, is_executable, locate, look_after_children, open_log,
+    os_from_bytes, os_to_bytes, overwrite, prepare, program, resize, role, shared_mode, shell,
+    shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 #[cfg(windows)]
 pub use windows::{
     Control, Input, NO_TERMINALS, Output, Stdin, Stdout, allow_many_processes, can_enter,
-    directory, identity, is_alive, is_executable, look_after_children, open_log, os_from_bytes,
-    os_to_bytes, overwrite, prepare, program, resize, role, shell, shortage, shutdown_signal,
-    start_guard, stdin, stdout,
+    directory, identity, is_alive, is_executable, locate, look_after_children, open_log,
+    os_from_bytes, os_to_bytes, overwrite, prepare, program, resize, role, shared_mode, shell,
+    shortage, shutdown_signal, start_guard, stdin, stdout,
 };
 
 pub use system::{

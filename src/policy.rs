@@ -26,10 +26,11 @@ pub mod words;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::guard::protocol::Pin;
+use crate::guard::protocol::{Identity, Pin};
 use resolve::{Miss, resolve};
 use words::Word;
 
+pub use environment::Variables;
 pub use host::Disk;
 pub use paths::Flavour;
 pub use patterns::Patterns;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub patterns: Patterns,
     /// Canonical directories in which everything runs; none is no restriction.
     pub directories: Vec<String>,
+    /// The variables that a caller may set; none is all that nothing speaks against. In secure mode.
+    pub variables: Option<Variables>,
 }
 
 impl Settings {
@@ -159,6 +162,11 @@ impl Policy {
         }
     }
 
+    /// Whether only allowed commands may be.
+    pub fn is_secure(&self) -> bool {
+        self.settings.is_secure()
+    }
+
     /// Whether this may be started, and as what.
     pub fn check(&self, request: &Request<'_>) -> Result<Permit, Refusal> {
         let mut permit = Permit {
@@ -189,8 +197,12 @@ impl Policy {
             self.check_environment(request)?;
         }
         if !settings.directories.is_empty() {
-            let directory = self.directory(request.cwd)?;
-            self.pin(&directory, &mut permit)?;
+            let (directory, identity) = self.directory(request.cwd)?;
+            let pin = identity.map(|identity| Pin {
+                path: directory.clone().into(),
+                identity,
+            });
+            permit.pins.extend(pin);
             permit.directory = Some(directory.into());
         }
         Ok(permit)
@@ -284,33 +296,31 @@ impl Policy {
 
     /// What a caller may use instead, as the rest of a sentence.
     fn allowed(&self) -> String {
-        const MOST: usize = 20;
         let executables = self.settings.executables.iter().map(|entry| &entry.text);
         let commands = self.settings.commands.iter().map(|shape| &shape.text);
-        let all: Vec<_> = executables
-            .chain(commands)
-            .map(|text| format!("{text:?}"))
-            .collect();
-        let more = if all.len() > MOST { ", ..." } else { "" };
-        format!("{}{more}", all[..all.len().min(MOST)].join(", "))
+        enumerate(executables.chain(commands))
     }
 
     fn check_environment(&self, request: &Request<'_>) -> Result<(), Refusal> {
         let names = request.env.keys().map(String::as_str);
-        match environment::first_refused(names, self.world.flavour) {
-            None => Ok(()),
-            Some(name) => Err(Refusal::new(
-                Rule::Environment,
-                format!(
-                    "environment variable {:?} is not allowed in secure mode",
-                    short(name)
-                ),
-                "it could make an allowed program run something else, so leave it as the server has it",
-            )),
-        }
+        let allowed = self.settings.variables.as_ref();
+        let Some(name) = environment::first_refused(names, allowed, self.world.flavour) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "environment variable {:?} is not allowed in secure mode",
+            short(name)
+        );
+        let advice = match allowed {
+            Some(allowed) => format!("allowed are {}", enumerate(allowed.texts())),
+            None => "it could make an allowed program run something else, so leave it as the server has it; who runs \
+                     the server can allow variables in SIDECAR_ALLOWED_ENV"
+                .into(),
+        };
+        Err(Refusal::new(Rule::Environment, reason, &advice))
     }
 
-    fn directory(&self, cwd: Option<&str>) -> Result<String, Refusal> {
+    fn directory(&self, cwd: Option<&str>) -> Result<(String, Option<Identity>), Refusal> {
         let flavour = self.world.flavour;
         let shown = cwd.unwrap_or(&self.world.cwd);
         let path = match cwd {
@@ -318,7 +328,7 @@ impl Policy {
             _ => shown.to_owned(),
         };
         let allowed = &self.settings.directories;
-        let within = |directory: &String| {
+        let within = |(directory, _): &(String, _)| {
             allowed
                 .iter()
                 .any(|root| flavour.is_within(directory, root))
@@ -326,12 +336,16 @@ impl Policy {
         // A system that takes a path up to its first NUL would look at another one.
         Some(path)
             .filter(|path| !path.contains('\0'))
-            .and_then(|path| self.files.canonical(&path).ok())
+            .and_then(|path| self.files.locate(&path).ok())
             .filter(within)
             .ok_or_else(|| {
                 Refusal::new(
                     Rule::Directory,
-                    format!("cwd {:?} is not in an allowed directory", short(shown)),
+                    // In the same words whether it exists: that is not for everybody to know.
+                    format!(
+                        "cwd {:?} is not in an allowed directory, or is no directory",
+                        short(shown)
+                    ),
                     &format!("give a cwd in one of {allowed:?}"),
                 )
             })
@@ -354,6 +368,14 @@ impl Policy {
             )),
         }
     }
+}
+
+/// The first of some entries, for a sentence.
+fn enumerate<'a>(texts: impl Iterator<Item = &'a String>) -> String {
+    const MOST: usize = 20;
+    let all: Vec<_> = texts.map(|text| format!("{text:?}")).collect();
+    let more = if all.len() > MOST { ", ..." } else { "" };
+    format!("{}{more}", all[..all.len().min(MOST)].join(", "))
 }
 
 /// The beginning of what a caller gave, for a sentence.

@@ -82,9 +82,7 @@ pub enum StartError {
     #[error("it could not be run: {0}{advice}", advice = advice(.0))]
     Spawn(io::Error),
     /// What was allowed is not there any more.
-    #[error(
-        "{0:?} was replaced by another file after it was checked; start it again if that was meant"
-    )]
+    #[error("{0:?} was replaced after it was checked; start it again if that was meant")]
     Changed(OsString),
     /// The system takes only so much with a command.
     #[error(

@@ -73,6 +73,11 @@ impl Supervisor {
         }
     }
 
+    /// Whether only allowed commands are started.
+    pub fn is_secure(&self) -> bool {
+        self.policy.is_secure()
+    }
+
     /// Starts a command, or finds the living process that is the same. To `replace` is to end
     /// first what of this name lives. A `port` that it is waited for on must be free.
     pub async fn start(
@@ -86,7 +91,9 @@ impl Supervisor {
         if replace && name.is_none() {
             return Err(Error::ReplaceWhom);
         }
+        // Before the directory is looked at: what is refused tells nothing of it.
         let permit = self.permit(&command)?;
+        check_directory(&command)?;
         let (id, name, _place) = loop {
             if replace {
                 self.end_named(name.as_deref()).await?;
@@ -111,7 +118,7 @@ impl Supervisor {
             self.registry().entries.retain(|entry| entry.id != id);
             return Err(Error::PortTaken { port, owner });
         }
-        let line = command.label();
+        let line = command.line.clone();
         let Limits {
             buffer_size,
             kill_timeout,
@@ -158,6 +165,7 @@ impl Supervisor {
                 if let StartError::Changed(_) = error {
                     self.blocked(&line, &error.to_string());
                 }
+                let line = short(&line);
                 Err(Error::Start { line, error })
             }
         }
@@ -323,7 +331,7 @@ impl Supervisor {
         if let Some(process) = living.iter().find(|process| process.listens(port)) {
             return Some(called(process));
         }
-        match platform::port_owner(port) {
+        match platform::port_owner(port, !self.is_secure()) {
             PortOwner::Nobody => None,
             PortOwner::Somebody(owner) => Some(owner),
             PortOwner::Unknown => accepts(port).await.then(|| "another process".into()),
@@ -341,7 +349,7 @@ impl Supervisor {
         self.policy.check(&request).map_err(|refusal| {
             self.blocked(&command.line, &refusal.reason);
             Error::Refused {
-                line: command.label(),
+                line: short(&command.line),
                 refusal,
             }
         })
@@ -370,7 +378,7 @@ impl Supervisor {
                         return Err(Error::NameTaken {
                             name: name.into(),
                             id: process.id.clone(),
-                            line: process.command.label(),
+                            line: short(&process.command.line),
                             uptime: process.life().uptime(Instant::now()),
                         });
                     }
@@ -466,6 +474,10 @@ fn check(name: Option<&str>, command: &Command) -> Result<(), Error> {
     if let (Some(_), Some(reason)) = (command.terminal, platform::NO_TERMINALS) {
         return Err(Error::NoTerminals(reason));
     }
+    Ok(())
+}
+
+fn check_directory(command: &Command) -> Result<(), Error> {
     let Some(cwd) = &command.cwd else {
         return Ok(());
     };

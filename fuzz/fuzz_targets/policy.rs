@@ -44,6 +44,10 @@ impl FileSystem for Everything {
         Ok(true)
     }
 
+    fn locate(&self, path: &str) -> io::Result<(String, Option<Identity>)> {
+        Ok((self.canonical(path)?, None))
+    }
+
     fn identity(&self, _: &str) -> io::Result<Option<Identity>> {
         Ok(None)
     }
@@ -68,6 +72,7 @@ fn policy(flavour: Flavour) -> Policy {
         patterns: Patterns::new(&["secret".into(), r"push\s+--force".into()])
             .expect("they are patterns"),
         directories: vec![roots.into()],
+        variables: None,
     };
     let world = World::new(flavour, cwd, [path.to_owned(), ".".into()], None);
     Policy::new(settings, world, Box::new(Everything(flavour)))

@@ -4,12 +4,15 @@
 use std::ffi::OsString;
 
 use super::Reader;
-use crate::policy::{Disk, Executable, FileSystem, Flavour, Patterns, Settings, Shape, list};
+use crate::policy::{
+    Disk, Executable, FileSystem, Flavour, Patterns, Settings, Shape, Variables, list,
+};
 
 pub(super) const EXECUTABLES: &str = "SIDECAR_ALLOWED_EXECUTABLES";
 pub(super) const COMMANDS: &str = "SIDECAR_ALLOWED_COMMANDS";
 pub(super) const DIRS: &str = "SIDECAR_ALLOWED_DIRS";
 pub(super) const PATTERNS: &str = "SIDECAR_BLOCKED_PATTERNS";
+pub(super) const ENV: &str = "SIDECAR_ALLOWED_ENV";
 
 pub(super) fn read(reader: &mut Reader<impl Fn(&str) -> Option<OsString>>) -> Settings {
     Settings {
@@ -26,6 +29,9 @@ pub(super) fn read(reader: &mut Reader<impl Fn(&str) -> Option<OsString>>) -> Se
         patterns: reader.list(PATTERNS, "regular expressions", Patterns::new),
         directories: reader.list(DIRS, "existing directories", |entries| {
             entries.iter().map(directory).collect()
+        }),
+        variables: reader.list(ENV, "variables such as PORT or APP_*", |entries| {
+            Variables::new(entries).map(Some)
         }),
     }
 }
@@ -93,6 +99,7 @@ mod tests {
             (COMMANDS, "git status,node server.js --port *"),
             (PATTERNS, r"rm\s+-rf,a{1\,2}"),
             (DIRS, here.to_str().unwrap()),
+            (ENV, "PORT, APP_*"),
         ])
         .unwrap();
         assert_eq!(settings.executables.len(), 2);
@@ -100,6 +107,7 @@ mod tests {
         let patterns = [r"rm\s+-rf".to_owned(), "a{1,2}".to_owned()];
         assert_eq!(settings.patterns, Patterns::new(&patterns).unwrap());
         assert_eq!(settings.directories.len(), 1);
+        assert!(settings.variables.is_some());
         assert!(settings.is_secure());
     }
 
@@ -123,6 +131,10 @@ mod tests {
             (PATTERNS, "(a{1000}){1000}", "size limit"),
             (COMMANDS, "git status,a | b", "'|'"),
             (COMMANDS, "* x", "first word"),
+            (ENV, ",", "names nothing"),
+            (ENV, "PORT,LD_PRELOAD", "LD_PRELOAD"),
+            (ENV, "NODE_*", "NODE_OPTIONS"),
+            (ENV, "A*B", "at its end"),
             (DIRS, "/does/not/exist", "/does/not/exist"),
             (DIRS, file.to_str().unwrap(), "no directory"),
         ] {

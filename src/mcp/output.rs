@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::Args;
-use super::wait::{Waited, conditions};
+use super::wait::Waited;
 use super::{Failure, Sidecar, answer};
 use crate::output::{Grep, Request, View};
 use crate::supervisor;
@@ -83,7 +83,7 @@ pub(super) async fn call(
         .text("grep")?
         .map(|source| Grep::new(&source).map_err(|error| Failure(format!("grep: {error}"))))
         .transpose()?;
-    let conditions = conditions(&mut args)?;
+    let conditions = sidecar.conditions(&mut args).await?;
     let process = sidecar.supervisor.find(&id).await?;
     if screen {
         // Before a wait for what will never be shown.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::Args;
 use super::key::{self, Keyboard};
-use super::wait::{Meanwhile, conditions};
+use super::wait::Meanwhile;
 use super::{Failure, Sidecar, answer, terminal};
 use crate::process::input::Input;
 
@@ -64,7 +64,7 @@ pub(super) async fn call(
             key::KEYS
         )));
     }
-    let conditions = conditions(&mut args)?;
+    let conditions = sidecar.conditions(&mut args).await?;
     let process = sidecar.supervisor.find(&wanted).await?;
     let keyboard = match process.screen() {
         None => Keyboard::Pipe,

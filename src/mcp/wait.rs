@@ -36,8 +36,30 @@ pub(super) fn property() -> Value {
     })
 }
 
-/// What the caller waits for, if anything.
-pub(super) fn conditions(args: &mut Args) -> Result<Option<Conditions>, Failure> {
+impl Sidecar {
+    /// What the caller waits for, if anything. Who may not start what he likes must not reach other
+    /// machines through the server either.
+    pub(super) async fn conditions(&self, args: &mut Args) -> Result<Option<Conditions>, Failure> {
+        let mut conditions = conditions(args)?;
+        if self.supervisor.is_secure()
+            && let Some(conditions) = &mut conditions
+        {
+            conditions.only_here = true;
+            if let Some(url) = &conditions.url
+                && !url.is_here().await
+            {
+                return Err(Failure(format!(
+                    "wait.url cannot be used: in secure mode only this machine is asked, and {:?} does not lead to it; \
+                     wait for a port or for a line",
+                    url.host()
+                )));
+            }
+        }
+        Ok(conditions)
+    }
+}
+
+fn conditions(args: &mut Args) -> Result<Option<Conditions>, Failure> {
     let mut wait = match args.value("wait") {
         None => return Ok(None),
         Some(Value::String(pattern)) => {
@@ -69,6 +91,7 @@ pub(super) fn conditions(args: &mut Args) -> Result<Option<Conditions>, Failure>
     Ok(Some(Conditions {
         pattern: pattern.transpose()?,
         url: url.transpose()?,
+        only_here: false,
         port: port.transpose()?,
         idle: wait.count("idle")?.map(Duration::from_millis),
         timeout: wait

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use super::unix::{self, Channel};
@@ -131,6 +132,7 @@ impl Host {
                 }
             });
         }
+        unix::pin::hold(&mut command, spec)?;
         let child = command.spawn()?;
         let pid = child.id();
         self.leader = Pid::from_raw(pid.cast_signed()).map_or(Leader::Unborn, Leader::Alive);
@@ -466,13 +468,26 @@ pub(super) fn close_on_exec_from(first: u32) -> bool {
 }
 
 /// Opens what a descriptor stands for once more, non-blocking, so that the flag is ours alone.
-pub(super) fn reopen(fd: &impl AsRawFd, flags: rustix::fs::OFlags) -> Option<OwnedFd> {
+pub(super) fn reopen(fd: &impl AsRawFd, flags: OFlags) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = flags
-        | rustix::fs::OFlags::NONBLOCK
-        | rustix::fs::OFlags::NOCTTY
-        | rustix::fs::OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// Opens a directory, to enter it and to look at it alone.
+pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Where an open directory is now.
+pub(super) fn place(directory: &OwnedFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()
+}
+
+/// The file system that something is in.
+pub(super) fn device(stat: &Stat) -> u64 {
+    stat.st_dev
 }
 
 /// The file that was executed, where `/proc` does not tell.

@@ -20,14 +20,15 @@ mod tree;
 mod watch;
 
 use std::collections::{HashSet, VecDeque};
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::unix::{self, Channel};
@@ -155,6 +156,7 @@ impl Host {
                 Ok(())
             });
         }
+        unix::pin::hold(&mut command, spec)?;
         let child = command.spawn()?;
         let pid = child.id();
         if let Some(leader) = Pid::from_raw(pid.cast_signed()) {
@@ -396,6 +398,24 @@ pub(super) fn reopen(fd: &impl AsRawFd, flags: OFlags) -> Option<OwnedFd> {
         .filter(|_| error == 0)?;
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     rustix::fs::open(name, flags, Mode::empty()).ok()
+}
+
+/// Opens a directory, to enter it and to look at it alone: also one that may not be read.
+pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let looking = OFlags::from_bits_retain(libc::O_EVTONLY.cast_unsigned());
+    let flags = looking | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Where an open directory is now.
+pub(super) fn place(directory: &OwnedFd) -> Option<PathBuf> {
+    let path = rustix::fs::getpath(directory).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
+}
+
+/// The file system that something is in.
+pub(super) fn device(stat: &Stat) -> u64 {
+    i64::from(stat.st_dev).cast_unsigned()
 }
 
 /// Gives a signal its default disposition.

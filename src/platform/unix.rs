@@ -3,6 +3,7 @@
 mod channel;
 pub mod lab;
 mod log;
+pub(super) mod pin;
 mod stdio;
 mod streams;
 
@@ -28,7 +29,8 @@ use crate::guard::protocol::{Identity, Spec};
 
 pub(super) use channel::Channel;
 use channel::send_descriptors;
-pub use log::{open_log, overwrite};
+pub use log::{open_log, overwrite, shared_mode};
+pub use pin::locate;
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 use streams::Streams;
 pub use streams::{Input, NO_TERMINALS, Output, resize};
@@ -294,7 +296,9 @@ pub(super) fn command(spec: &Spec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Com
     if let Some(argv0) = &spec.argv0 {
         command.arg0(argv0);
     }
-    if let Some(cwd) = &spec.cwd {
+    if let Some(cwd) = &spec.cwd
+        && pin::of(spec, cwd).is_none()
+    {
         command.current_dir(cwd);
     }
     for (key, value) in &spec.env {

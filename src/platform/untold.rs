@@ -26,7 +26,7 @@ pub fn ports(_: u32) -> Option<BTreeSet<u16>> {
 }
 
 /// Who listens on a port.
-pub fn port_owner(_: u16) -> PortOwner {
+pub fn port_owner(_: u16, _: bool) -> PortOwner {
     PortOwner::Unknown
 }
 

@@ -34,7 +34,7 @@ use crate::guard::protocol::Identity;
 
 pub use super::untold::{Listeners, listens, port_owner, ports, tree_size, usage};
 pub use host::Host;
-pub use log::{open_log, overwrite};
+pub use log::{open_log, overwrite, shared_mode};
 pub use start::{Control, Input, NO_TERMINALS, Output, resize, start_guard};
 pub use stdio::{Stdin, Stdout, stdin, stdout};
 
@@ -116,6 +116,11 @@ pub fn is_executable(path: &Path) -> std::io::Result<bool> {
 /// Here no number stays with a file for sure, so none is given.
 pub fn identity(path: &Path) -> std::io::Result<Option<Identity>> {
     std::fs::metadata(path).map(|_| None)
+}
+
+/// Where a directory is, without links. Which one it is, is not told here.
+pub fn locate(path: &Path) -> std::io::Result<(PathBuf, Option<Identity>)> {
+    std::fs::canonicalize(path).map(|place| (place, None))
 }
 
 /// How a command string is run: by the system's shell, whatever `PATH` says.

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::Flavour::{Unix, Windows};
 use super::Rule::{Directory, Environment, Pattern};
 use super::{
-    Executable, Flavour, Patterns, Permit, Policy, Refusal, Request, Rule, Settings, Shape, World,
-    list,
+    Executable, Flavour, Patterns, Permit, Policy, Refusal, Request, Rule, Settings, Shape,
+    Variables, World, list,
 };
 use disk::FakeDisk;
 use table::{ALLOWED, DIRECTORIES, LINES, VARIABLES, WINDOWS_LINES};
@@ -85,6 +85,7 @@ struct Server {
     commands: &'static str,
     patterns: &'static str,
     directories: &'static [&'static str],
+    variables: &'static str,
 }
 
 const UNIX: Server = Server {
@@ -93,6 +94,7 @@ const UNIX: Server = Server {
     commands: "npm run dev,node server.js --port *,./deploy.sh staging **,env '*'",
     patterns: r"push\s+--force,rm\s+-rf,curl.*\|\s*sh,^echo secret",
     directories: &[],
+    variables: "",
 };
 
 const WINDOWS: Server = Server {
@@ -101,6 +103,7 @@ const WINDOWS: Server = Server {
     commands: "where *",
     patterns: "secret",
     directories: &[],
+    variables: "",
 };
 
 const CONFINED: Server = Server {
@@ -129,6 +132,9 @@ impl Server {
                 .collect(),
             patterns: Patterns::new(&list::entries(self.patterns)).unwrap(),
             directories: self.directories.iter().map(ToString::to_string).collect(),
+            variables: Some(list::entries(self.variables))
+                .filter(|entries| !entries.is_empty())
+                .map(|entries| Variables::new(&entries).unwrap()),
         };
         let (files, cwd, path) = match self.flavour {
             Unix => (UNIX_FILES, "/srv/app", ":.:bin:./bin::evil:/none:/usr/bin:"),
@@ -230,6 +236,28 @@ fn no_variable_changes_what_runs() {
     for variable in ["Path=x", "pAtHeXt=x", "comspec=x", "SystemRoot=x"] {
         let refusal = check(&WINDOWS.policy(), ("node x", None, Some(variable))).unwrap_err();
         assert_eq!(refusal.rule, Environment, "{variable}");
+    }
+}
+
+#[test]
+fn where_variables_are_listed_no_other_is_set() {
+    let policy = Server {
+        variables: "PORT,APP_*",
+        ..UNIX
+    }
+    .policy();
+    for variable in VARIABLES.iter().chain(&["HOST=x", "PORTS=1", "port=1"]) {
+        let refusal = check(&policy, ("echo hi", None, Some(variable))).unwrap_err();
+        assert_eq!(refusal.rule, Environment, "{variable}");
+        assert!(
+            refusal
+                .to_string()
+                .contains("allowed are \"PORT\", \"APP_*\""),
+            "{refusal}"
+        );
+    }
+    for variable in ["PORT=1", "PORT", "APP_CONFIG=x"] {
+        check(&policy, ("echo hi", None, Some(variable))).unwrap();
     }
 }
 

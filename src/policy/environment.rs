@@ -1,115 +1,140 @@
 //! Variables that change what a program runs: which file, which library, which hook, which
 //! settings that name any of them.
 //!
-//! The list is long because programs are inventive, and it is never complete. It is the same list
-//! in `SECURITY.md`, which a test compares.
+//! What is refused by itself is a hurdle: programs are inventive, and no list of theirs is complete.
+//! The wall is a list of the user's own ([`Variables`]).
+
+pub(super) mod lists;
 
 use super::paths::Flavour;
+use lists::{
+    ANY_CASE_PREFIXES, EXCEPTIONS, HARD_NAMES, HARD_PREFIXES, LAST_WORDS, NAMES, PLACES, PREFIXES,
+    SUFFIXES, WORDS,
+};
 
-/// Refused by name.
-#[rustfmt::skip]
-pub(super) const NAMES: &[&str] = &[
-    // What is found, and where settings are read.
-    "PATH", "PATHEXT", "COMSPEC", "HOME", "HOMEDRIVE", "HOMEPATH", "USERPROFILE", "APPDATA",
-    "LOCALAPPDATA", "PROGRAMDATA", "ALLUSERSPROFILE", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR",
-    "PSMODULEPATH", "LIBPATH", "SHLIB_PATH", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH",
-    // Shells.
-    "SHELL", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "CDPATH", "FPATH", "ZDOTDIR", "INPUTRC",
-    "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "FCEDIT", "CONFIG_SHELL", "CONFIG_SITE",
-    // Programs that other programs start.
-    "VISUAL", "LESSOPEN", "LESSCLOSE", "LESS", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "CVS_RSH",
-    "SVN_SSH", "BORG_RSH", "RSH", "TAR_OPTIONS", "ZIPOPT", "UNZIP", "GREP_OPTIONS",
-    "RIPGREP_CONFIG_PATH", "BAT_CONFIG_PATH", "WGETRC", "CURL_HOME", "ACKRC", "SCREENRC",
-    "VIMINIT", "EXINIT", "MYVIMRC", "VIM", "VIMRUNTIME", "EMACSLOADPATH", "HGRCPATH", "HGMERGE",
-    "KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AZURE_CONFIG_DIR", "PSQLRC",
-    "PGSYSCONFDIR", "PGSERVICEFILE", "MYSQL_HOME", "LIBMYSQL_PLUGINS", "CHROME_BIN",
-    "CHROME_PATH", "PUPPETEER_EXECUTABLE_PATH",
-    // Compilers and build tools.
-    "CC", "CXX", "CPP", "FC", "AR", "AS", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS",
-    "COMPILER_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH", "MAKE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES", "M4PATH",
-    "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER",
-    "RUSTC_BOOTSTRAP", "DEVELOPER_DIR", "SDKROOT", "TOOLCHAINS", "LLVM_PROFILE_FILE", "GOFLAGS",
-    "GOROOT", "GOPATH", "GOBIN", "GOENV", "GOTOOLCHAIN", "GOTOOLDIR", "GOPROXY", "GOSUMDB",
-    "GONOSUMDB", "GONOSUMCHECK", "GOINSECURE", "GOVCS", "GOWORK", "GOMODCACHE", "GOCACHE",
-    "GOCACHEPROG", "GOAUTH",
-    // Languages.
-    "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "NODE_REPL_HISTORY",
-    "NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_V8_COVERAGE",
-    "NODE_COMPILE_CACHE", "NODE_CHANNEL_FD", "NODE_REDIRECT_WARNINGS", "OPENSSL_CONF",
-    "OPENSSL_MODULES", "OPENSSL_ENGINES", "SSLKEYLOGFILE", "JAVA_TOOL_OPTIONS", "JAVA_OPTS",
-    "JAVA_HOME", "JRE_HOME", "CLASSPATH", "JVM_OPTS", "SBT_OPTS", "VIRTUAL_ENV", "FLASK_APP",
-    "DJANGO_SETTINGS_MODULE", "GUNICORN_CMD_ARGS", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "IRBRC",
-    "RAKEOPT", "PHPRC", "PHP_INI_SCAN_DIR", "GUILE_LOAD_PATH", "GUILE_LOAD_COMPILED_PATH",
-    "TCLLIBPATH", "GHCRTS", "CAML_LD_LIBRARY_PATH", "OCAMLPATH", "AWKPATH", "AWKLIBPATH",
-    "ELIXIR_ERL_OPTIONS", "ASPNETCORE_HOSTINGSTARTUPASSEMBLIES",
-    // Desktop libraries.
-    "GTK_MODULES", "GTK_PATH", "GIO_EXTRA_MODULES", "GIO_MODULE_DIR", "GI_TYPELIB_PATH",
-    "GDK_PIXBUF_MODULE_FILE", "QT_PLUGIN_PATH", "QT_QPA_PLATFORM_PLUGIN_PATH", "QML_IMPORT_PATH",
-    "QML2_IMPORT_PATH",
-];
+/// The variables that a caller may set or unset, and no others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variables(Vec<String>);
 
-/// Refused by their beginning.
-#[rustfmt::skip]
-pub(super) const PREFIXES: &[&str] = &[
-    "LD_", "DYLD_", "_RLD", "BASH_", "XDG_", "TERMINFO", "LESSKEY", "SIDECAR_", "GIT_",
-    "SSH_ASKPASS", "PYTHON", "PIP_", "PIPENV_", "UV_", "POETRY_", "CONDA_", "PERL", "RUBY",
-    "GEM_", "BUNDLE_", "BUNDLER_", "COMPOSER_", "LUA_", "_JAVA", "JDK_JAVA", "MAVEN_", "MVNW_",
-    "GRADLE_", "ANT_", "DOTNET_", "CORECLR_", "COR_", "NUGET_", "YARN_", "PNPM_", "BUN_", "DENO_",
-    "COREPACK_", "TS_NODE_", "ELECTRON_", "PLAYWRIGHT_", "CARGO_", "RUSTUP_", "CGO_",
-    "PKG_CONFIG", "CMAKE_", "R_PROFILE", "R_ENVIRON", "R_LIBS", "JULIA_", "ERL_", "GHC_",
-    "STACK_", "CABAL_", "NIX_", "HOMEBREW_", "GST_PLUGIN", "NVIM_", "FZF_", "DOCKER_", "HELM_",
-    "CLOUDSDK_", "TF_CLI_", "ANSIBLE_", "VAGRANT_", "VALGRIND_", "BABEL_",
-];
+impl Variables {
+    /// Names, and beginnings with a `*` behind them. Tells what is wrong with the first that cannot
+    /// be allowed.
+    pub fn new(entries: &[String]) -> Result<Self, String> {
+        for entry in entries {
+            let (name, any) = parts(entry);
+            if name.contains(['*', '=']) {
+                return Err(format!(
+                    "{entry:?}: a name holds no =, and * stands at its end, for any rest"
+                ));
+            }
+            if let Some(hard) = covered(&fold(name), any) {
+                return Err(format!(
+                    "{entry:?} would allow {hard}, which makes any program run something else; name the variables \
+                     that are needed, without that one"
+                ));
+            }
+        }
+        Ok(Self(entries.to_vec()))
+    }
 
-/// Refused by their beginning in any case, since the programs that read them fold it.
-#[rustfmt::skip]
-pub(super) const ANY_CASE_PREFIXES: &[&str] = &[
-    "NPM_", "MSBUILD", "CUSTOMBEFORE", "CUSTOMAFTER", "DIRECTORYBUILD",
-];
+    /// The entries as they were written.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
+        self.0.iter()
+    }
 
-/// Refused by their end: a program that another one starts.
-#[rustfmt::skip]
-pub(super) const SUFFIXES: &[&str] = &[
-    "PAGER", "EDITOR", "ASKPASS", "BROWSER", "_BINARY", "_BINARY_PATH", "SAN_OPTIONS",
-];
-
-/// Allowed although a prefix covers them: they are common, and change no more than how a program
-/// speaks.
-#[rustfmt::skip]
-pub(super) const EXCEPTIONS: &[&str] = &[
-    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8",
-    "PYTHONHASHSEED", "PYTHONFAULTHANDLER", "PYTHON_COLORS", "GIT_AUTHOR_NAME",
-    "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
-    "GIT_COMMITTER_DATE", "GIT_TERMINAL_PROMPT", "CARGO_TERM_COLOR", "CARGO_TERM_QUIET",
-    "CARGO_TERM_VERBOSE", "CARGO_TERM_PROGRESS_WHEN", "DOTNET_ENVIRONMENT", "DOTNET_NOLOGO",
-    "DOTNET_CLI_TELEMETRY_OPTOUT", "DOTNET_USE_POLLING_FILE_WATCHER",
-];
+    fn allow(&self, name: &str, flavour: Flavour) -> bool {
+        let name = as_read(name, flavour);
+        self.0.iter().any(|entry| {
+            let (own, any) = parts(entry);
+            let own = as_read(own, flavour);
+            if any {
+                name.starts_with(&own)
+            } else {
+                name == own
+            }
+        })
+    }
+}
 
 /// The first of these variables that a caller may neither set nor unset. Unsetting changes what
 /// runs just as well: where a setting was, there is none.
 pub(super) fn first_refused<'a>(
     names: impl IntoIterator<Item = &'a str>,
+    allowed: Option<&Variables>,
     flavour: Flavour,
 ) -> Option<&'a str> {
-    names.into_iter().find(|name| is_refused(name, flavour))
+    names.into_iter().find(|name| match allowed {
+        Some(allowed) => is_hard(name, flavour) || !allowed.allow(name, flavour),
+        None => is_refused(name, flavour),
+    })
+}
+
+/// The name without the star that may end it, and whether there was one.
+fn parts(entry: &str) -> (&str, bool) {
+    match entry.strip_suffix('*') {
+        Some(beginning) => (beginning, true),
+        None => (entry, false),
+    }
+}
+
+/// What an entry would allow that nobody may set. In any case: nobody needs one that differs from
+/// such a name by that alone.
+fn covered(name: &str, any: bool) -> Option<String> {
+    let covers = |hard: &str| name == hard || (any && hard.starts_with(name));
+    let hard = HARD_NAMES.iter().find(|hard| covers(hard));
+    let beginning = HARD_PREFIXES
+        .iter()
+        .find(|hard| name.starts_with(**hard) || (any && hard.starts_with(name)));
+    hard.map(|hard| (*hard).to_owned())
+        .or_else(|| beginning.map(|hard| format!("{hard}*")))
+}
+
+fn is_hard(name: &str, flavour: Flavour) -> bool {
+    let name = &*as_read(name, flavour);
+    HARD_NAMES.contains(&name) || HARD_PREFIXES.iter().any(|hard| name.starts_with(hard))
 }
 
 fn is_refused(name: &str, flavour: Flavour) -> bool {
-    let folded = name.to_uppercase().to_lowercase().to_uppercase();
-    if ANY_CASE_PREFIXES
-        .iter()
-        .any(|prefix| folded.starts_with(prefix))
-    {
+    if is_hard(name, flavour) || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return true;
     }
-    let name = match flavour {
-        Flavour::Unix => name,
-        Flavour::Windows => &folded,
-    };
-    NAMES.contains(&name)
-        || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-        || (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !EXCEPTIONS.contains(&name))
+    let folded = fold(name);
+    let read = &*as_read(name, flavour);
+    let by_beginning = ANY_CASE_PREFIXES
+        .iter()
+        .any(|prefix| folded.starts_with(prefix))
+        || PREFIXES.iter().any(|prefix| read.starts_with(prefix));
+    NAMES.contains(&read) || ((by_beginning || says_so(&folded)) && !EXCEPTIONS.contains(&read))
+}
+
+/// Whether a name says by itself that it is of a kind that changes what runs.
+fn says_so(name: &str) -> bool {
+    let mut thing = name;
+    while let Some((before, place)) = thing.rsplit_once('_')
+        && PLACES.contains(&place)
+    {
+        thing = before;
+    }
+    let last = thing.rsplit('_').next().unwrap_or(thing);
+    let ends = |suffix: &&str| name.ends_with(*suffix) || thing.ends_with(*suffix);
+    SUFFIXES.iter().any(ends)
+        || LAST_WORDS.contains(&last)
+        || name.split('_').any(|word| WORDS.contains(&word))
+        // As in `.netrc`; a source is none.
+        || (last.ends_with("RC") && last != "SRC")
+}
+
+/// A name as the system compares it.
+fn as_read(name: &str, flavour: Flavour) -> String {
+    match flavour {
+        Flavour::Unix => name.to_owned(),
+        Flavour::Windows => fold(name),
+    }
+}
+
+/// There and back again: letters of other alphabets that fold to one of ours.
+fn fold(name: &str) -> String {
+    name.to_uppercase().to_lowercase().to_uppercase()
 }
 
 #[cfg(test)]
@@ -184,6 +209,33 @@ mod tests {
             "NO_COLOR",
             "CI",
             "TMPDIR",
+            "TZ",
+            "LOG_LEVEL",
+            "LOG_FILE",
+            "LOG_PATH",
+            "APP_ENV",
+            "DATA_DIR",
+            "SECRET_KEY",
+            "API_KEY",
+            "BASE_URL",
+            "REDIS_PREFIX",
+            "CACHE_DRIVER",
+            "LLM_PROVIDER",
+            "SLACK_WEBHOOK",
+            "USER_AGENT",
+            "PGHOST",
+            "MYSQL_ROOT_PASSWORD",
+            "NEXT_PUBLIC_API",
+            "VITE_API_URL",
+            "FLASK_DEBUG",
+            "MIX_ENV",
+            "TRUST_PROXY",
+            "FEATURE_FLAGS",
+            "RUST_BACKTRACE",
+            "CHOKIDAR_USEPOLLING",
+            "FORCE_COLOR",
+            "SRC",
+            "display",
         ] {
             assert!(!is_refused(name, Unix), "{name}");
             assert!(!is_refused(name, Windows), "{name}");
@@ -196,13 +248,24 @@ mod tests {
             "Path",
             "path",
             "PathExt",
-            "ld_preload",
-            "node_options",
-            "Pager",
-            "\u{17f}hell",
+            "ld_debug",
+            "gopath",
+            "node_path",
+            "\u{17f}ystemroot",
         ] {
             assert!(is_refused(name, Windows), "{name}");
+        }
+        for name in ["Path", "path", "PathExt", "ld_debug", "gopath", "node_path"] {
             assert!(!is_refused(name, Unix), "{name}");
+        }
+        // Who reads these is not known, so neither is the case that counts.
+        for name in [
+            "https_proxy",
+            "shell_escape",
+            "my_command",
+            "Msbuildsdkspath",
+        ] {
+            assert!(is_refused(name, Unix), "{name}");
         }
         assert!(!is_refused("PythonUnbuffered", Windows));
     }
@@ -210,28 +273,249 @@ mod tests {
     #[test]
     fn every_exception_is_one() {
         for name in EXCEPTIONS {
-            assert!(
-                PREFIXES.iter().any(|prefix| name.starts_with(prefix)),
-                "{name}"
-            );
+            let covered = PREFIXES
+                .iter()
+                .chain(ANY_CASE_PREFIXES)
+                .any(|prefix| name.starts_with(prefix));
+            assert!(covered || says_so(name), "{name}");
             assert!(!is_refused(name, Unix), "{name}");
+        }
+    }
+
+    fn variables(entries: &[&str]) -> Result<Variables, String> {
+        let entries: Vec<_> = entries.iter().map(ToString::to_string).collect();
+        Variables::new(&entries)
+    }
+
+    #[test]
+    fn a_list_of_ones_own_is_all_that_may_be_set() {
+        let allowed = variables(&["PORT", "APP_*", "APP2_CONFIG", "FLASK_APP"]).unwrap();
+        let refused = |name, flavour| first_refused([name], Some(&allowed), flavour).is_some();
+        for name in ["PORT", "APP_", "APP_CONFIG", "APP2_CONFIG", "FLASK_APP"] {
+            assert!(!refused(name, Unix), "{name}");
+        }
+        for name in [
+            "HOST",
+            "PORT2",
+            "POR",
+            "AP",
+            "port",
+            "App_x",
+            "",
+            "LD_PRELOAD",
+        ] {
+            assert!(refused(name, Unix), "{name}");
+        }
+        assert!(!refused("port", Windows) && !refused("App_x", Windows));
+        assert_eq!(
+            first_refused(["PORT", "B", "C"], Some(&allowed), Unix),
+            Some("B")
+        );
+    }
+
+    #[test]
+    fn nobody_can_allow_what_makes_any_program_another() {
+        for entry in [
+            "PATH",
+            "Path",
+            "LD_PRELOAD",
+            "ld_x",
+            "LD_*",
+            "L*",
+            "*",
+            "NODE_*",
+            "NODE_OPTIONS",
+            "GIT_*",
+            "GIT_CONFIG_COUNT",
+            "BASH_FUNC_x%%",
+            "DYLD_INSERT*",
+            "PYTHON*",
+            "PAGER",
+            "SIDECAR_X",
+            "ENV*",
+            "npm_config_script_shell",
+            "P*",
+            "A=B",
+            "a*b",
+            "**",
+        ] {
+            let error = variables(&["PORT", entry]).unwrap_err();
+            assert!(error.contains(&format!("{entry:?}")), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        // The rest is the user's decision.
+        variables(&[
+            "HOME",
+            "APP_CONFIG",
+            "DOCKER_*",
+            "ENVIRONMENT",
+            "PG*",
+            ".SHELLFLAGS",
+        ])
+        .unwrap();
+    }
+
+    #[test]
+    fn every_variable_of_make_is_refused() {
+        // From `make -p`, GNU Make 4.3.
+        for name in [
+            ".SHELLFLAGS",
+            ".LIBPATTERNS",
+            "AR",
+            "ARFLAGS",
+            "AS",
+            "CC",
+            "CHECKOUT,v",
+            "CO",
+            "COFLAGS",
+            "COMPILE.c",
+            "COMPILE.cc",
+            "CPP",
+            "CTANGLE",
+            "CURDIR",
+            "CWEAVE",
+            "CXX",
+            "F77",
+            "F77FLAGS",
+            "FC",
+            "GET",
+            "LD",
+            "LEX",
+            "LEX.l",
+            "LINK.c",
+            "LINK.o",
+            "LINT",
+            "LINT.c",
+            "M2C",
+            "MAKE",
+            "MAKEFILES",
+            "MAKEFILE_LIST",
+            "MAKEFLAGS",
+            "MAKEINFO",
+            "MAKE_COMMAND",
+            "MAKE_HOST",
+            "MAKE_VERSION",
+            "OBJC",
+            "OUTPUT_OPTION",
+            "PC",
+            "PREPROCESS.S",
+            "RM",
+            "SHELL",
+            "SUFFIXES",
+            "TANGLE",
+            "TEX",
+            "TEXI2DVI",
+            "WEAVE",
+            "YACC",
+            "YACC.y",
+            "LDLIBS",
+            "LOADLIBES",
+            "TARGET_ARCH",
+            "TARGET_MACH",
+            "CFLAGS",
+            "ASFLAGS",
+            "LFLAGS",
+            "YFLAGS",
+            "RFLAGS",
+            "GNUMAKEFLAGS",
+            "MAKEOVERRIDES",
+            "VPATH",
+            "GPATH",
+            "MAKESHELL",
+        ] {
+            assert!(is_refused(name, Unix), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_attacker_found_is_refused() {
+        for name in [
+            "DBUS_SESSION_BUS_ADDRESS",
+            "PREFIX",
+            "RUSTFMT",
+            "TERRAFORM_CONFIG",
+            "APT_CONFIG",
+            "SYSTEM_WGETRC",
+            "ZIP",
+            "SSH_SK_HELPER",
+            "GNUPGHOME",
+            "TCL_LIBRARY",
+            "PYENV_HOOK_PATH",
+            "_PYTHON_SYSCONFIGDATA_NAME",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "All_Proxy",
+            "REQUESTS_CA_BUNDLE",
+            "COMPOSE_FILE",
+            "CONTAINERS_CONF",
+            "CONTAINER_HOST",
+            "KUBECTL_EXTERNAL_DIFF",
+            "NAPI_RS_NATIVE_LIBRARY_PATH",
+            "PRISMA_QUERY_ENGINE_LIBRARY",
+            "NODE_CONFIG_DIR",
+            "NODE_BINDINGS_COMPILED_DIR",
+            "SPEC_OPTS",
+            "IPYTHONDIR",
+            "PYLINTRC",
+            "JUPYTER_CONFIG_DIR",
+            "HARNESS_PERL",
+            "HARNESS_PERL_SWITCHES",
+            "PYENV_ROOT",
+            "RBENV_ROOT",
+            "ASDF_DATA_DIR",
+            "VOLTA_HOME",
+            "NVM_DIR",
+            "PROTOC",
+            "CMAKE",
+            "LIBCLANG_PATH",
+            "HOST_CC",
+            "TARGET_CC",
+            "RANLIB",
+            "M4",
+            "CCACHE_PREFIX",
+            "CCACHE_COMPILER",
+            "CCC_OVERRIDE_OPTIONS",
+            "MIX_EXS",
+            "MONO_ENV_OPTIONS",
+            "COMPlus_GCName",
+            "IBM_JAVA_OPTIONS",
+            "JAVACMD",
+            "SSH_PKCS11_HELPER",
+            "SSH_SK_PROVIDER",
+            "LESSEDIT",
+            "LESSGLOBALTAGS",
+            "MANOPT",
+            "BAT_OPTS",
+            "BORG_PASSCOMMAND",
+            "KRB5_CONFIG",
+            "shell_escape",
+            "SSL_CERT_FILE",
+            "CURL_CA_BUNDLE",
+        ] {
+            assert!(is_refused(name, Unix), "{name}");
+            assert!(is_refused(name, Windows), "{name}");
         }
     }
 
     #[test]
     fn the_page_for_people_has_the_whole_list() {
         let page = include_str!("../../SECURITY.md");
-        let names = NAMES
-            .iter()
-            .chain(EXCEPTIONS)
-            .map(|name| format!("`{name}`"));
-        let begin = PREFIXES
-            .iter()
-            .chain(ANY_CASE_PREFIXES)
-            .map(|name| format!("`{name}*`"));
-        let end = SUFFIXES.iter().map(|name| format!("`*{name}`"));
-        for item in names.chain(begin).chain(end) {
-            assert!(page.contains(&item), "{item} is not in SECURITY.md");
+        for (list, before, after) in [
+            (HARD_NAMES, "", ""),
+            (HARD_PREFIXES, "", "*"),
+            (NAMES, "", ""),
+            (PREFIXES, "", "*"),
+            (ANY_CASE_PREFIXES, "", "*"),
+            (SUFFIXES, "*", ""),
+            (LAST_WORDS, "*_", ""),
+            (WORDS, "*_", "_*"),
+            (PLACES, "_", ""),
+            (EXCEPTIONS, "", ""),
+        ] {
+            for name in list {
+                let item = format!("`{before}{name}{after}`");
+                assert!(page.contains(&item), "{item} is not in SECURITY.md");
+            }
         }
     }
 }

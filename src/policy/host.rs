@@ -20,6 +20,12 @@ impl FileSystem for Disk {
         Ok(plain(path))
     }
 
+    fn locate(&self, path: &str) -> io::Result<(String, Option<Identity>)> {
+        let (path, identity) = platform::locate(Path::new(path))?;
+        let path = path.to_str().ok_or(io::ErrorKind::InvalidData)?;
+        Ok((plain(path), identity))
+    }
+
     fn is_executable(&self, path: &str) -> io::Result<bool> {
         platform::is_executable(Path::new(path))
     }

@@ -1,7 +1,7 @@
 //! Blocked patterns: a tripwire on the text of commands.
 //!
 //! A pattern sees the command as it was given and as words, so that quotes and spacing do not hide
-//! a match. It cannot see what a program makes of its arguments.
+//! a match, within quotes neither. It cannot see what a program makes of its arguments.
 
 use regex::Regex;
 
@@ -57,10 +57,12 @@ impl Patterns {
             .filter(|word| !word.is_empty())
             .collect::<Vec<_>>()
             .join(" ");
+        // Nor must more than one blank in quotes, for whoever splits the word again.
+        let plain = joined.split_whitespace().collect::<Vec<_>>().join(" ");
         self.0
             .iter()
             .find(|pattern| {
-                [line, &joined, &dense]
+                [line, &joined, &dense, &plain]
                     .iter()
                     .any(|text| pattern.is_match(text))
             })
@@ -103,6 +105,8 @@ mod tests {
             "git  push   --force",
             "git push --fo\"rce\"",
             "git pu''sh '--force'",
+            "sh -c \"git push  --force\"",
+            "sh -c 'git push\t\n --force'",
             "git push \"\" --force",
             "git push\n--force",
             r"git pu\sh --force",

@@ -19,7 +19,9 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     fn canonical(&self, path: &str) -> io::Result<String>;
     /// Whether this is a file that this user may execute.
     fn is_executable(&self, path: &str) -> io::Result<bool>;
-    /// Which file or directory this is, where the system can tell.
+    /// Where a directory is, without links and dots, and which one it is, of one look.
+    fn locate(&self, path: &str) -> io::Result<(String, Option<Identity>)>;
+    /// Which file this is, where the system can tell.
     fn identity(&self, path: &str) -> io::Result<Option<Identity>>;
 }
 

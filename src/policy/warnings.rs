@@ -7,7 +7,8 @@ use super::{Flavour, Settings};
 #[rustfmt::skip]
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "busybox", "toybox",
-    "cmd", "powershell", "pwsh", "nu", "elvish", "xonsh",
+    "cmd", "powershell", "pwsh", "nu", "elvish", "xonsh", "rbash", "rksh", "rzsh", "lksh", "pdksh",
+    "osh", "oil",
 ];
 
 #[rustfmt::skip]
@@ -17,7 +18,13 @@ const WRAPPERS: &[&str] = &[
     "script", "expect", "entr", "flock", "chroot", "unshare", "nsenter", "systemd-run", "taskset",
     "setpriv", "start-stop-daemon", "tmux", "screen", "ssh", "socat", "docker", "podman",
     "kubectl", "nodemon", "concurrently", "dotenv", "direnv", "mise", "asdf", "command", "exec",
-    "rundll32", "wsl", "forfiles", "start", "coreutils",
+    "rundll32", "wsl", "forfiles", "start", "coreutils", "pkexec", "prlimit", "setarch", "linux32",
+    "linux64", "chrt", "capsh", "setuidgid", "sg", "newgrp", "runcon", "ip", "bwrap", "proot",
+    "fakeroot", "firejail", "flatpak", "rlwrap", "unbuffer", "xvfb-run", "dbus-launch",
+    "dbus-run-session", "ssh-agent", "nerdctl", "docker-compose", "podman-compose", "lxc", "runc",
+    "crun", "machinectl", "cgexec", "numactl", "perf", "valgrind", "rr", "dumb-init", "tini",
+    "chpst", "supervisord", "pm2", "ccache", "sccache", "distcc", "watchexec", "hyperfine",
+    "torsocks", "proxychains",
 ];
 
 #[rustfmt::skip]
@@ -26,7 +33,7 @@ const INTERPRETERS: &[&str] = &[
     "luajit", "tclsh", "wish", "r", "rscript", "julia", "java", "jshell", "kotlin", "scala",
     "groovy", "dotnet", "awk", "gawk", "mawk", "nawk", "ipython", "jupyter", "ts-node", "tsx",
     "erl", "elixir", "iex", "ghci", "runghc", "ocaml", "guile", "racket", "sbcl", "clojure",
-    "osascript", "wscript", "cscript", "mshta",
+    "osascript", "wscript", "cscript", "mshta", "uwsgi", "psh", "qjs",
 ];
 
 #[rustfmt::skip]
@@ -36,6 +43,12 @@ const RUNNERS: &[&str] = &[
     "poetry", "pdm", "hatch", "tox", "nox", "pytest", "invoke", "mvn", "gradle", "ant", "sbt",
     "mix", "composer", "swift", "zig", "msbuild", "jest", "vitest", "vite", "webpack", "gulp",
     "grunt", "flask", "gunicorn", "uvicorn", "celery", "rails", "turbo", "nx", "lerna", "foreman",
+    "bunx", "mvnw", "gradlew", "helm", "terraform", "tofu", "ansible", "ansible-playbook",
+    "vagrant", "apt", "apt-get", "dpkg", "nix", "nix-shell", "nix-build", "next", "nuxt", "mocha",
+    "astro", "rollup", "parcel", "ng", "expo", "storybook", "cypress", "playwright", "eslint",
+    "prettier", "pre-commit", "tilt", "skaffold", "ctest", "bazelisk", "buck2", "scons", "waf",
+    "doit", "fab", "rspec", "puma", "unicorn", "rackup", "sidekiq", "phpunit", "symfony", "jekyll",
+    "mkdocs", "sphinx-build", "latexmk", "pdflatex", "air",
 ];
 
 #[rustfmt::skip]
@@ -44,6 +57,9 @@ const HELPERS: &[&str] = &[
     "ex", "ed", "emacs", "nano", "less", "more", "man", "sort", "split", "tcpdump", "sqlite3",
     "psql", "mysql", "nc", "ncat", "openssl", "gcc", "g++", "cc", "clang", "ld", "rg", "rustc",
     "curl", "wget", "tee", "cp", "mv", "dd", "install", "ln", "crontab", "at", "systemctl",
+    "redis-server", "redis-sentinel", "postgres", "mysqld", "mariadbd", "nginx", "httpd",
+    "apache2", "caddy", "haproxy", "sshd", "gh", "chrome", "chromium", "google-chrome", "electron",
+    "code",
 ];
 
 /// A line for each entry that is worth one.
@@ -55,14 +71,8 @@ pub(super) fn of(settings: &Settings) -> Vec<String> {
                 entry.text
             ));
         }
-        let shape = entry.text.contains(['*', ' ', '\t']);
-        shape.then(|| {
-            format!(
-                "SIDECAR_ALLOWED_EXECUTABLES: {:?} is taken for the name of one program; a command with arguments \
-                 belongs in SIDECAR_ALLOWED_COMMANDS",
-                entry.text
-            )
-        })
+        let slip = slip(&entry.text)?;
+        Some(format!("SIDECAR_ALLOWED_EXECUTABLES: {:?} {slip}", entry.text))
     });
     let commands = settings.commands.iter().filter_map(|shape| {
         let why = why(&shape.program.text)?;
@@ -85,6 +95,23 @@ pub(super) fn of(settings: &Settings) -> Vec<String> {
     executables.chain(commands).collect()
 }
 
+/// Why an entry hardly means what it seems to, as the rest of a sentence.
+fn slip(entry: &str) -> Option<&'static str> {
+    if entry.contains(['"', '\'']) {
+        Some("names a program with quotes in its name; leave them out")
+    } else if entry.starts_with('~') {
+        Some("allows nothing, since ~ is not expanded; give the whole path")
+    } else if matches!(Flavour::HERE.base(entry), "" | "." | "..") {
+        Some("names a directory, so it allows nothing")
+    } else if entry.contains([' ', '\t', '*', ';', '|', '&', '<', '>', '$', '`', '(', ')']) {
+        Some(
+            "is taken for the name of one program; a command with arguments belongs in SIDECAR_ALLOWED_COMMANDS",
+        )
+    } else {
+        None
+    }
+}
+
 /// What a program does beyond its name, as the rest of a sentence.
 fn why(entry: &str) -> Option<&'static str> {
     let base = Flavour::Windows.base(entry).to_ascii_lowercase();
@@ -92,8 +119,11 @@ fn why(entry: &str) -> Option<&'static str> {
         .iter()
         .find_map(|extension| base.strip_suffix(extension))
         .unwrap_or(&base);
-    // python3.12 is python.
-    let plain = base.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let plain = plain(base);
+    // The loader runs the program that it is given.
+    if base.starts_with("ld-linux") || base.starts_with("ld-musl") || base == "ld.so" {
+        return Some("starts whatever program its arguments name");
+    }
     let is = |list: &[&str]| list.contains(&base) || list.contains(&plain);
     if is(SHELLS) {
         Some("is a shell, so it runs whatever it is given as argument or input")
@@ -110,6 +140,21 @@ fn why(entry: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The name without its version: python3.12, python3.13t and python3.12-dbg are python.
+fn plain(base: &str) -> &str {
+    let base = ["-dbg", "-debug"]
+        .iter()
+        .find_map(|build| base.strip_suffix(build))
+        .unwrap_or(base);
+    let abi = base.trim_end_matches(['t', 'd', 'm']);
+    let base = if abi.ends_with(|c: char| c.is_ascii_digit()) {
+        abi
+    } else {
+        base
+    };
+    base.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'))
 }
 
 #[cfg(test)]
@@ -151,6 +196,22 @@ mod tests {
             "perl5.36",
             "sqlite3",
             "g++-13",
+            "python3.13t",
+            "python3.12-dbg",
+            "/lib64/ld-linux-x86-64.so.2",
+            "redis-server",
+            "./gradlew",
+            "docker-compose",
+            "pkexec",
+            "rbash",
+            "apt-get",
+            "\"echo\"",
+            "~/x",
+            ".",
+            "/",
+            "./",
+            "git;id",
+            "$HOME/x",
         ] {
             let lines = warnings(&[entry], &[], &[]);
             assert!(
@@ -158,7 +219,7 @@ mod tests {
                 "{lines:?}"
             );
         }
-        assert!(warnings(&["echo", "redis-server", "./server", "postgres"], &[], &[]).is_empty());
+        assert!(warnings(&["echo", "memcached", "./server", "md5sum"], &[], &[]).is_empty());
         assert!(warnings(&["git status"], &[], &[])[0].contains("SIDECAR_ALLOWED_COMMANDS"));
     }
 
@@ -167,6 +228,6 @@ mod tests {
         assert!(warnings(&[], &["npm run dev"], &[])[0].contains("SIDECAR_ALLOWED_DIRS"));
         assert!(warnings(&[], &["npm run dev"], &["/srv"]).is_empty());
         assert!(warnings(&[], &["npm run *"], &["/srv"])[0].contains("options"));
-        assert!(warnings(&[], &["redis-server **"], &[]).is_empty());
+        assert!(warnings(&[], &["memcached **"], &[]).is_empty());
     }
 }

@@ -81,8 +81,13 @@ impl Command {
     /// The line as a list of processes shows it: short, and without what would break a list.
     pub fn label(&self) -> String {
         const LONGEST: usize = 120;
+        const MARK: &str = "...";
         let visible = |c: char| if c.is_control() { ' ' } else { c };
-        self.line.chars().take(LONGEST).map(visible).collect()
+        if self.line.chars().nth(LONGEST).is_none() {
+            return self.line.chars().map(visible).collect();
+        }
+        let beginning = self.line.chars().take(LONGEST - MARK.len()).map(visible);
+        beginning.chain(MARK.chars()).collect()
     }
 }
 
@@ -110,7 +115,12 @@ mod tests {
     #[test]
     fn a_label_is_one_short_line() {
         assert_eq!(command("echo a\n\0b").label(), "echo a  b");
-        assert_eq!(command(&"☃".repeat(1000)).label().chars().count(), 120);
+        assert_eq!(command(&"☃".repeat(120)).label(), "☃".repeat(120));
+        let long = command(&"☃".repeat(121)).label();
+        assert!(
+            long.chars().count() == 120 && long.ends_with("☃..."),
+            "{long}"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! As much of HTTP as it takes to see whether a server answers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,7 +16,7 @@ pub struct Url {
 }
 
 /// A server that has not answered by then is not ready.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// More than a page, and an end to a stream.
 const LONGEST_REST: u64 = 1 << 20;
@@ -64,26 +65,21 @@ impl Url {
         })
     }
 
-    /// Whether it means this machine.
-    pub(super) fn is_local(&self) -> bool {
-        self.host == "localhost"
-            || self
-                .ip()
-                .is_some_and(|ip| ip.is_loopback() || ip.is_unspecified())
+    /// Its host, as it was written.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
-    /// Whether it answers with a success or a redirection.
-    pub(super) async fn answers(&self, deadline: Instant) -> bool {
-        let deadline = deadline.min(Instant::now() + PATIENCE);
-        let asked = tokio::time::timeout_at(deadline.into(), async {
-            for address in self.addresses().await {
-                if let Ok(Some(status)) = self.ask(address).await {
-                    return (200..400).contains(&status);
-                }
-            }
-            false
-        });
-        asked.await.unwrap_or(false)
+    /// Whether it leads to this machine, as far as is known by now.
+    pub async fn is_here(&self) -> bool {
+        let addresses = tokio::time::timeout(PATIENCE, self.addresses()).await;
+        addresses.is_ok_and(|addresses| addresses.into_iter().any(is_here))
+    }
+
+    /// Whether it answers with a success or a redirection at this address, if it answers at all.
+    pub(super) async fn answers(&self, address: SocketAddr) -> Option<bool> {
+        let status = self.ask(address).await.ok()??;
+        Some((200..400).contains(&status))
     }
 
     async fn ask(&self, address: SocketAddr) -> std::io::Result<Option<u16>> {
@@ -112,7 +108,8 @@ impl Url {
         host.unwrap_or(&self.host).parse().ok()
     }
 
-    async fn addresses(&self) -> Vec<SocketAddr> {
+    /// Where it leads now.
+    pub(super) async fn addresses(&self) -> Vec<SocketAddr> {
         let port = self.port;
         if self.host == "localhost" {
             return vec![
@@ -122,12 +119,25 @@ impl Url {
         }
         match self.ip() {
             Some(ip) => vec![(ip, port).into()],
+            // On a thread of tokio's own, however long the resolver takes.
             None => match tokio::net::lookup_host((&*self.host, port)).await {
                 Ok(found) => found.collect(),
                 Err(_) => Vec::new(),
             },
         }
     }
+}
+
+/// Whether an address is this machine's: one of the loop, or one that a socket can be bound to.
+pub(super) fn is_here(address: SocketAddr) -> bool {
+    let ip = address.ip().to_canonical();
+    let mut own = SocketAddr::new(ip, 0);
+    if let (SocketAddr::V6(own), SocketAddr::V6(address)) = (&mut own, address) {
+        own.set_scope_id(address.scope_id());
+    }
+    // Only this error says that it is another's; where a socket is not to be had, nobody knows.
+    let is_elsewhere = |error: std::io::Error| error.kind() == ErrorKind::AddrNotAvailable;
+    ip.is_loopback() || ip.is_unspecified() || !UdpSocket::bind(own).is_err_and(is_elsewhere)
 }
 
 /// Reads what a server still writes, within bounds: one that is cut off complains in its log.
@@ -153,12 +163,12 @@ mod tests {
 
     #[test]
     fn urls_are_read() {
-        for (text, host, port, path, local) in [
-            ("http://localhost:3000", "localhost", 3000, "/", true),
-            ("http://127.0.0.1/a?b#c", "127.0.0.1", 80, "/a?b", true),
-            ("http://[::1]:8080/x", "[::1]", 8080, "/x", true),
-            ("http://[::1]", "[::1]", 80, "/", true),
-            ("http://example.com?q", "example.com", 80, "/?q", false),
+        for (text, host, port, path) in [
+            ("http://localhost:3000", "localhost", 3000, "/"),
+            ("http://127.0.0.1/a?b#c", "127.0.0.1", 80, "/a?b"),
+            ("http://[::1]:8080/x", "[::1]", 8080, "/x"),
+            ("http://[::1]", "[::1]", 80, "/"),
+            ("http://example.com?q", "example.com", 80, "/?q"),
         ] {
             let url = Url::parse(text).unwrap();
             assert_eq!(
@@ -166,7 +176,6 @@ mod tests {
                 (host, port, path),
                 "{text}"
             );
-            assert_eq!(url.is_local(), local, "{text}");
         }
         for text in [
             "localhost:3000",
@@ -181,6 +190,24 @@ mod tests {
             "http://user@a/",
         ] {
             Url::parse(text).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_one_in_every_form() {
+        for (address, here) in [
+            ("127.0.0.1:80", true),
+            ("127.9.9.9:80", true),
+            ("0.0.0.0:80", true),
+            ("[::]:80", true),
+            ("[::1]:80", true),
+            ("[::ffff:127.0.0.1]:80", true),
+            ("[::ffff:0.0.0.0]:80", true),
+            // For documentation, so nobody's.
+            ("192.0.2.1:80", false),
+            ("[::ffff:192.0.2.1]:80", false),
+        ] {
+            assert_eq!(is_here(address.parse().unwrap()), here, "{address}");
         }
     }
 

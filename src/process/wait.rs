@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::http::Url;
+use super::http::{self, Url};
 use super::state::Life;
 use super::{Process, lock};
 use crate::output::Grep;
@@ -21,6 +21,8 @@ pub struct Conditions {
     pub port: Option<u16>,
     /// This answers with a success or a redirection.
     pub url: Option<Url>,
+    /// No other machine is asked for it.
+    pub only_here: bool,
     /// Nothing was written for so long.
     pub idle: Option<Duration>,
     /// So much time is over.
@@ -87,6 +89,7 @@ impl Process {
         let deadline = begun + conditions.timeout;
         let mut place = lock(&self.output).place(since);
         let (mut written, mut life) = (self.written.clone(), self.life.clone());
+        let mut served = std::pin::pin!(self.served(conditions, deadline));
         loop {
             // In this order: what is seen of the life first is of no later moment than what is
             // then seen of the output.
@@ -105,11 +108,6 @@ impl Process {
             {
                 return Reason::Port;
             }
-            if let Some(url) = &conditions.url
-                && self.serves(url, deadline).await
-            {
-                return Reason::Url;
-            }
             let silence = conditions.idle.map(|idle| last + idle);
             let now = Instant::now();
             if silence.is_some_and(|silence| now >= silence) {
@@ -118,12 +116,12 @@ impl Process {
             if now >= deadline {
                 return Reason::Timeout;
             }
-            let polls = conditions.port.is_some() || conditions.url.is_some();
-            let look = polls.then(|| now + LOOK);
+            let look = conditions.port.map(|_| now + LOOK);
             let next = [Some(deadline), silence, look].into_iter().flatten().min();
             tokio::select! {
                 () = super::task::until(next) => {}
                 () = has_ended(&mut life) => {}
+                () = &mut served => return Reason::Url,
                 changed = written.changed() => {
                     // After its end nothing changes any more.
                     if changed.is_err() || conditions.pattern.is_some() {
@@ -142,9 +140,36 @@ impl Process {
         }
     }
 
-    /// Whether the tree answers there. A stale server on the same port is none of it.
-    async fn serves(&self, url: &Url, deadline: Instant) -> bool {
-        (!url.is_local() || self.listens_or_may(url.port).await) && url.answers(deadline).await
+    /// Completes when the URL answers.
+    async fn served(&self, conditions: &Conditions, deadline: Instant) {
+        let Some(url) = &conditions.url else {
+            return std::future::pending().await;
+        };
+        loop {
+            let deadline = deadline.min(Instant::now() + http::PATIENCE);
+            let asked = self.serves(url, conditions.only_here);
+            if let Ok(true) = tokio::time::timeout_at(deadline.into(), asked).await {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether it answers. On this machine it is the tree that must: a stale server on the same port
+    /// is none of it. What is asked is exactly what was looked at: a name may lead elsewhere the
+    /// next time.
+    async fn serves(&self, url: &Url, only_here: bool) -> bool {
+        for address in url.addresses().await {
+            let may_ask = if http::is_here(address) {
+                self.listens_or_may(url.port).await
+            } else {
+                !only_here
+            };
+            if may_ask && let Some(answer) = url.answers(address).await {
+                return answer;
+            }
+        }
+        false
     }
 }
 

@@ -9,7 +9,7 @@ use crate::time::Uptime;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command is blank.
-    #[error("command is empty: give a command line for the shell, such as \"npm run dev\"")]
+    #[error("command is empty: give a command line, such as \"npm run dev\"")]
     EmptyCommand,
     /// The name is too long for lists and sentences.
     #[error("name must be at most {LONGEST_NAME} characters long")]

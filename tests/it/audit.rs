@@ -445,6 +445,23 @@ fn a_log_that_cannot_be_opened_ends_the_server_at_its_start() {
 }
 
 #[test]
+fn a_log_that_others_may_read_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join(FILE);
+    std::fs::write(&log, "").unwrap();
+    let variables = [("SIDECAR_AUDIT_LOG", ".")];
+    for (mode, warned) in [(0o644, true), (0o600, false)] {
+        std::fs::set_permissions(&log, PermissionsExt::from_mode(mode)).unwrap();
+        let (code, told) = serve(dir.path(), &variables);
+        assert_eq!(
+            (code, told.contains("others may read or write")),
+            (Some(0), warned),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn a_log_that_is_a_link_is_not_followed_and_nothing_runs() {
     let dir = tempfile::tempdir().unwrap();
     let said = dir.path().join("stderr");
@@ -489,8 +506,14 @@ fn the_words_true_and_temp_name_a_directory_and_the_log_is_its_owners_alone() {
             ("SIDECAR_AUDIT_LOG", value),
             ("TMPDIR", temp.to_str().unwrap()),
         ];
-        assert_eq!(serve(dir.path(), &variables), (Some(0), String::new()));
+        let (code, told) = serve(dir.path(), &variables);
+        assert_eq!(
+            (code, told.is_empty()),
+            (Some(0), !value.is_empty()),
+            "{told}"
+        );
         if value.is_empty() {
+            assert!(told.contains("set but empty"), "{told}");
             continue;
         }
         let found = std::fs::metadata(&log).unwrap();

@@ -83,6 +83,27 @@ fn what_is_refused_is_told_and_starts_nothing() {
 }
 
 #[test]
+fn a_refusal_is_written_down_whatever_the_command_holds() {
+    let mut sidecar = Sidecar::with(&[(EXECUTABLES, "echo"), ("SIDECAR_AUDIT_LOG", "log")]);
+    for (line, told) in [
+        ("echo a\0b", "NUL"),
+        ("echo a\nb", r"\nb"),
+        (&"x".repeat(130), "xxx...\""),
+    ] {
+        let sentence = sidecar.fail("start", json!({ "command": line }));
+        assert!(sentence.contains(told), "{sentence}");
+    }
+    let sentence = sidecar.fail("start", json!({ "command": " " }));
+    assert!(
+        sentence.contains("empty") && !sentence.contains("shell"),
+        "{sentence}"
+    );
+    let log = std::fs::read_to_string(sidecar.dir.path().join("log/sidecar-audit.jsonl")).unwrap();
+    assert_eq!(log.matches("\"event\":\"blocked\"").count(), 3, "{log}");
+    assert!(log.contains(r"echo a\u0000b"), "{log}");
+}
+
+#[test]
 fn neither_path_nor_directory_of_a_request_choose_the_file() {
     let tools = tempfile::tempdir().unwrap();
     script(&tools.path().join("tool"), "echo the right one");
@@ -139,7 +160,7 @@ fn a_file_that_is_swapped_after_it_was_checked_does_not_run() {
                 .client
                 .call("start", &json!({ "command": "./tool" }))
             {
-                Err(sentence) => sentence.contains("was replaced by another file"),
+                Err(sentence) => sentence.contains("was replaced after it was checked"),
                 Ok(started) => {
                     sidecar.call("stop", json!({ "id": started["id"] }));
                     false
@@ -210,6 +231,67 @@ fn a_process_runs_only_in_an_allowed_directory() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_directory_that_is_swapped_all_the_time_never_leads_outside() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["app/sub", "outside"] {
+        std::fs::create_dir_all(root.path().join(name)).unwrap();
+    }
+    let app = root.path().join("app");
+    std::os::unix::fs::symlink(root.path().join("outside"), app.join("link")).unwrap();
+    let swap = "import ctypes\nc = ctypes.CDLL(None)\nprint(flush=True)\n\
+                while c.renameat2(-100, b'sub', -100, b'link', 2) == 0: pass";
+    let mut swapper = std::process::Command::new("python3")
+        .args(["-c", swap])
+        .current_dir(&app)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(swapper.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let (mut inside, mut refused) = (0, 0);
+    for mode in [(EXECUTABLES, "pwd"), (PATTERNS, "secret")] {
+        let mut sidecar = Sidecar::with(&[(DIRS, app.to_str().unwrap()), mode]);
+        for _ in 0..150 {
+            let started = sidecar.client.call(
+                "start",
+                &json!({ "command": "/bin/pwd", "cwd": app.join("sub"), "wait": { "exit": true } }),
+            );
+            match started {
+                Err(_) => refused += 1,
+                Ok(started) => {
+                    let place = started["stdout"].as_str().unwrap();
+                    assert!(place.contains("/app/"), "{started}");
+                    inside += 1;
+                }
+            }
+        }
+    }
+    assert!(swapper.try_wait().unwrap().is_none(), "nothing was swapped");
+    swapper.kill().unwrap();
+    swapper.wait().unwrap();
+    assert!(inside > 0 && refused > 0, "{inside} {refused}");
+}
+
+#[test]
+fn what_is_outside_is_not_told_and_is_written_down() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("app")).unwrap();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    let at = |path: &str| root.path().join(path).display().to_string();
+    let mut sidecar = Sidecar::with(&[(DIRS, &at("app")), ("SIDECAR_AUDIT_LOG", &at("log"))]);
+    let sentences = ["file", "none", "app/../log"].map(|cwd| {
+        let sentence = sidecar.fail("start", json!({ "command": "pwd", "cwd": at(cwd) }));
+        sentence.replace(cwd, "X")
+    });
+    assert!(
+        sentences.iter().all(|sentence| *sentence == sentences[0]),
+        "{sentences:?}"
+    );
+    let log = std::fs::read_to_string(root.path().join("log/sidecar-audit.jsonl")).unwrap();
+    assert_eq!(log.matches("\"event\":\"blocked\"").count(), 3, "{log}");
+}
+
+#[test]
 fn patterns_hold_in_a_shell() {
     let mut sidecar = Sidecar::with(&[(PATTERNS, r"push\s+--force,a{2\,3}b")]);
     for line in [
@@ -257,6 +339,57 @@ fn an_operator_is_warned_of_what_allows_everything() {
     }
     let variables = [(EXECUTABLES, "echo,python3"), ("SIDECAR_LOG", "error")];
     assert_eq!(ended(&variables), (Some(0), String::new()));
+}
+
+#[test]
+fn a_protection_that_is_not_there_is_told() {
+    let (code, told) = ended(&[
+        (DIRS, ""),
+        ("SIDECAR_ALLOWED_EXECUTABLE", "echo"),
+        ("sidecar_allowed_dirs", "/"),
+    ]);
+    assert_eq!(code, Some(0));
+    assert_eq!(told.lines().count(), 3, "{told}");
+    for part in [
+        "is set but empty",
+        "known is SIDECAR_ALLOWED_EXECUTABLES",
+        "known is SIDECAR_ALLOWED_DIRS",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    let mut command = std::process::Command::new(program());
+    let output = clean(&mut command)
+        .arg("doctor")
+        .env(EXECUTABLES, "")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        told.contains("warning: SIDECAR_ALLOWED_EXECUTABLES is set but empty"),
+        "{told}"
+    );
+}
+
+#[test]
+fn variables_are_those_that_are_listed() {
+    let mut sidecar = Sidecar::with(&[
+        (EXECUTABLES, "printenv"),
+        ("SIDECAR_ALLOWED_ENV", "PORT,APP_*"),
+    ]);
+    let start = |name: &str| json!({ "command": "printenv APP_CONFIG", "env": { name: "value" }, "wait": { "exit": true } });
+    let started = sidecar.call("start", start("APP_CONFIG"));
+    assert_eq!(started["stdout"], "value\n", "{started}");
+    let sentence = sidecar.fail("start", start("HOST"));
+    assert!(
+        sentence.contains("\"HOST\"") && sentence.contains("allowed are \"PORT\", \"APP_*\""),
+        "{sentence}"
+    );
+    let (code, told) = ended(&[(EXECUTABLES, "echo"), ("SIDECAR_ALLOWED_ENV", "PORT,LD_*")]);
+    assert_eq!(code, Some(2));
+    assert!(
+        told.lines().count() == 1 && told.contains("\"LD_*\" would allow"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -193,6 +193,109 @@ fn somebody_elses_port_is_never_ready() {
     }
 }
 
+/// The first address of this machine that is not of the loop, if it has one.
+#[cfg(target_os = "linux")]
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Sends nothing: it only chooses the address that would be sent from.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_spelling_of_this_machine_makes_somebody_elses_server_ready() {
+    let mut sidecar = Sidecar::new();
+    let stranger = TcpListener::bind("0.0.0.0:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let id = sidecar.start("exec sleep 300");
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let mut hosts: Vec<String> = [
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0",
+        "[::ffff:127.0.0.1]",
+        "LOCALHOST",
+    ]
+    .map(str::to_owned)
+    .into();
+    hosts.push(name.trim().to_owned());
+    hosts.extend(own_address().map(|address| address.to_string()));
+    for host in hosts {
+        let url = format!("http://{host}:{port}/");
+        let wait = json!({ "url": url, "timeout": 300 });
+        let answer = sidecar.call("output", json!({ "id": id, "wait": wait }));
+        assert_eq!(answer["wait"], "timeout", "{url}: {answer}");
+        assert!(stranger.accept().is_err(), "{url} was asked");
+    }
+}
+
+#[test]
+fn in_secure_mode_no_other_machine_is_asked() {
+    let mut sidecar = Sidecar::with(&[("SIDECAR_ALLOWED_EXECUTABLES", "sleep,python3")]);
+    for host in ["192.0.2.1", "[::ffff:192.0.2.1]", "nosuchhost.invalid"] {
+        let wait = json!({ "url": format!("http://{host}/") });
+        let sentence = sidecar.fail("start", json!({ "command": "sleep 300", "wait": wait }));
+        assert!(
+            sentence.contains("only this machine") && sentence.contains(host),
+            "{sentence}"
+        );
+    }
+    assert_eq!(sidecar.call("list", json!({})), json!([]));
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let command = format!("python3 -m http.server {port} --bind 127.0.0.1");
+    let wait = json!({ "url": format!("http://127.1:{port}/") });
+    let started = sidecar.call("start", json!({ "command": command, "wait": wait }));
+    assert_eq!(started["wait"], "url", "{started}");
+    // Nor are the arguments of a stranger told.
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let sentence = sidecar.fail(
+        "start",
+        json!({ "command": "sleep 1", "wait": { "port": port } }),
+    );
+    assert!(
+        sentence.contains("already taken by") && !sentence.contains('/'),
+        "{sentence}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn an_end_and_a_line_end_a_wait_for_a_server_that_does_not_answer() {
+    let mut sidecar = Sidecar::new();
+    // Takes the connection, and never says a word.
+    let silent = "import socket, sys, time\ns = socket.create_server(('127.0.0.1', 0))\n\
+                  print(s.getsockname()[1], flush=True)\nc, _ = s.accept()\n\
+                  print('asked', flush=True)\nsys.stdin.readline()";
+    let started = sidecar.call(
+        "start",
+        json!({ "command": format!("exec python3 -c \"{silent}\""), "wait": r"\d+" }),
+    );
+    let id = &started["id"];
+    let url = format!("http://127.0.0.1:{}/", started["match"].as_str().unwrap());
+    let begun = std::time::Instant::now();
+    let answer = sidecar.call(
+        "output",
+        json!({ "id": id, "wait": { "url": url, "pattern": "asked" } }),
+    );
+    assert_eq!(answer["wait"], "pattern", "{answer}");
+    let asked = sidecar.client.ask(
+        "tools/call",
+        &json!({ "name": "output", "arguments": { "id": id, "wait": { "url": url } } }),
+    );
+    sidecar.call("send", json!({ "id": id, "input": "end" }));
+    let answer = sidecar.answer(&asked.unwrap()).unwrap();
+    assert_eq!(answer["wait"], "exit", "{answer}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(4));
+}
+
 /// Answers one request with a large page, and says how that went.
 const PAGE: &str = "
 import socket

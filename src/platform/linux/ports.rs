@@ -24,8 +24,9 @@ pub fn ports(guard: u32) -> Option<BTreeSet<u16>> {
     held(guard, |_| true)
 }
 
-/// Who listens on a port in this process's network, for people.
-pub fn port_owner(port: u16) -> PortOwner {
+/// Who listens on a port in this process's network, for people, and with what arguments where that
+/// is for them to know.
+pub fn port_owner(port: u16, arguments: bool) -> PortOwner {
     let mut sockets = Sockets::new();
     add_sockets(table::own_pid(), &mut sockets);
     sockets.retain(|_, listening| *listening == port);
@@ -37,7 +38,8 @@ pub fn port_owner(port: u16) -> PortOwner {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .find(|pid| open_sockets(*pid).any(|socket| sockets.contains_key(&socket)));
     PortOwner::Somebody(match owner {
-        Some(pid) => format!("process {pid} ({})", command(pid)),
+        Some(pid) if arguments => format!("process {pid} ({})", command(pid)),
+        Some(pid) => format!("process {pid} ({})", name(pid)),
         None => "a process of another user".into(),
     })
 }
@@ -122,6 +124,11 @@ fn command(pid: i32) -> String {
     words.trim().chars().take(80).collect()
 }
 
+fn name(pid: i32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim().to_owned()
+}
+
 /// Adds what listens in the network of a process, for either version of IP.
 fn add_sockets(pid: i32, sockets: &mut Sockets) {
     for version in ["tcp", "tcp6"] {
@@ -169,15 +176,18 @@ mod tests {
                 continue;
             };
             let port = listener.local_addr().unwrap().port();
-            let PortOwner::Somebody(owner) = port_owner(port) else {
-                panic!("nobody listens on {address}");
-            };
-            assert!(
-                owner.starts_with(&format!("process {} ", std::process::id())),
-                "{owner}"
-            );
+            for arguments in [true, false] {
+                let PortOwner::Somebody(owner) = port_owner(port, arguments) else {
+                    panic!("nobody listens on {address}");
+                };
+                assert!(
+                    owner.starts_with(&format!("process {} ", std::process::id())),
+                    "{owner}"
+                );
+                assert_eq!(owner.contains('/'), arguments, "{owner}");
+            }
             drop(listener);
-            assert_eq!(port_owner(port), PortOwner::Nobody);
+            assert_eq!(port_owner(port, true), PortOwner::Nobody);
         }
     }
 

@@ -33,6 +33,13 @@ pub fn open_log(path: &Path) -> io::Result<File> {
     }
 }
 
+/// The mode of a file that others than its owner may read or write.
+pub fn shared_mode(path: &Path) -> Option<u32> {
+    const OTHERS: u32 = 0o066;
+    let mode = std::fs::symlink_metadata(path).ok()?.mode() & 0o777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
 /// Overwrites what is in the middle of a log.
 pub fn overwrite(log: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     // Linux appends whatever is written while this flag is set, wherever it was meant to go.
@@ -61,6 +68,12 @@ mod tests {
         let path = dir.path().join("log");
         let mode = open_log(&path).unwrap().metadata().unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(shared_mode(&path), None);
+        for mode in [0o640, 0o604, 0o622] {
+            let mode_of_file = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&path, mode_of_file).unwrap();
+            assert_eq!(shared_mode(&path), Some(mode));
+        }
     }
 
     #[test]

@@ -97,6 +97,12 @@ impl FileSystem for FakeDisk {
         Ok(if done.is_empty() { "/".into() } else { done })
     }
 
+    fn locate(&self, path: &str) -> io::Result<(String, Option<Identity>)> {
+        let path = self.canonical(path)?;
+        let identity = self.identity(&path)?;
+        Ok((path, identity))
+    }
+
     fn is_executable(&self, path: &str) -> io::Result<bool> {
         let (_, node) = self.node(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(matches!(node, Node::Program))

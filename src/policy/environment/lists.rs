@@ -1,0 +1,139 @@
+//! The variables by their names and by what their names say.
+//!
+//! `SECURITY.md` has the same lists, which a test compares.
+
+/// Nobody can allow these: what runs would be the caller's choice whatever the program is.
+#[rustfmt::skip]
+pub(super) const HARD_NAMES: &[&str] = &[
+    "PATH", "PATHEXT", "COMSPEC", "LIBPATH", "SHLIB_PATH", "GLIBC_TUNABLES", "GCONV_PATH", "SHELL",
+    "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PROMPT_COMMAND", "PS4", "ZDOTDIR", "NODE_OPTIONS",
+    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONBREAKPOINT", "PYTHONUSERBASE", "PERL5OPT",
+    "PERL5LIB", "PERL5DB", "PERLLIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT",
+    "LUA_PATH", "LUA_CPATH", "DOTNET_STARTUP_HOOKS", "GIT_SSH", "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PROXY_COMMAND",
+    "GIT_ASKPASS", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "PAGER", "MANPAGER", "EDITOR", "VISUAL",
+    "BROWSER", "LESSOPEN", "LESSCLOSE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES",
+    "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "NPM_CONFIG_SCRIPT_SHELL",
+    "NPM_CONFIG_NODE_OPTIONS", "OPENSSL_CONF",
+];
+
+/// The same by their beginning.
+#[rustfmt::skip]
+pub(super) const HARD_PREFIXES: &[&str] = &[
+    "LD_", "DYLD_", "BASH_", "GIT_CONFIG", "SIDECAR_",
+];
+
+/// Programs and places that other programs take from a variable, and what names settings of theirs.
+#[rustfmt::skip]
+pub(super) const NAMES: &[&str] = &[
+    "HOME", "HOMEDRIVE", "HOMEPATH", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
+    "ALLUSERSPROFILE", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PSMODULEPATH", "LOCPATH", "NLSPATH",
+    "CDPATH", "FPATH", "INPUTRC", "PS0", "PS1", "PS2", "FCEDIT", "CONFIG_SHELL", "CONFIG_SITE",
+    "RSYNC_RSH", "RSYNC_CONNECT_PROG", "CVS_RSH", "SVN_SSH", "RSH", "TAR_OPTIONS", "ZIPOPT",
+    "UNZIP", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "WGETRC", "CURL_HOME", "ACKRC", "SCREENRC",
+    "VIMINIT", "EXINIT", "MYVIMRC", "VIM", "VIMRUNTIME", "EMACSLOADPATH", "HGRCPATH", "HGMERGE",
+    "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AZURE_CONFIG_DIR", "PSQLRC", "PGSYSCONFDIR",
+    "PGSERVICEFILE", "MYSQL_HOME", "LIBMYSQL_PLUGINS", "CHROME_BIN", "CHROME_PATH", "CC", "CXX",
+    "CPP", "FC", "AR", "AS", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "COMPILER_PATH",
+    "GCC_EXEC_PREFIX", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "MAKE",
+    "M4PATH", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC_BOOTSTRAP", "DEVELOPER_DIR",
+    "SDKROOT", "TOOLCHAINS", "LLVM_PROFILE_FILE", "GOFLAGS", "GOROOT", "GOPATH", "GOBIN", "GOENV",
+    "GOTOOLCHAIN", "GOTOOLDIR", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOSUMCHECK", "GOINSECURE",
+    "GOVCS", "GOWORK", "GOMODCACHE", "GOCACHE", "GOCACHEPROG", "GOAUTH", "NODE_PATH",
+    "NODE_REPL_EXTERNAL_MODULE", "NODE_REPL_HISTORY", "NODE_EXTRA_CA_CERTS",
+    "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_V8_COVERAGE", "NODE_COMPILE_CACHE", "NODE_CHANNEL_FD",
+    "NODE_REDIRECT_WARNINGS", "SSLKEYLOGFILE", "JAVA_OPTS", "JAVA_HOME", "JRE_HOME", "JVM_OPTS",
+    "SBT_OPTS", "VIRTUAL_ENV", "FLASK_APP", "DJANGO_SETTINGS_MODULE", "GUNICORN_CMD_ARGS", "IRBRC",
+    "RAKEOPT", "GHCRTS", "CAML_LD_LIBRARY_PATH", "AWKPATH", "AWKLIBPATH", "GTK_MODULES",
+    "GTK_PATH", "GIO_EXTRA_MODULES", "GIO_MODULE_DIR", "GI_TYPELIB_PATH", "GDK_PIXBUF_MODULE_FILE",
+    "QT_PLUGIN_PATH", "QT_QPA_PLATFORM_PLUGIN_PATH", "QML_IMPORT_PATH", "QML2_IMPORT_PATH",
+    "PREFIX", "DESTDIR", "VPATH", "GPATH", "CURDIR", "SUFFIXES", "MAKESHELL", "MAKE_COMMAND",
+    "MAKECMDGOALS", "MAKEFILE_LIST", "MAKEOVERRIDES", "MAKELEVEL", "MAKE_HOST", "MAKE_VERSION",
+    "MAKE_RESTARTS", "MAKE_TERMOUT", "MAKE_TERMERR", "LDLIBS", "LOADLIBES", "OUTPUT_OPTION",
+    "TARGET_ARCH", "TARGET_MACH", "AWK", "BASH", "BISON", "BUN", "CARGO", "CHECKOUT", "CLANG",
+    "CO", "COMPILE", "CP", "CTANGLE", "CURL", "CWEAVE", "DENO", "DLLTOOL", "DOCKER", "EGREP",
+    "F77", "F90", "FGREP", "FIND", "FLEX", "GCC", "GET", "GIT", "GO", "GPG", "GREP", "INSTALL",
+    "INSTALL_DATA", "INSTALL_SCRIPT", "JAVA", "JAVAC", "JAVACMD", "LEX", "LIBTOOL", "LINK", "LINT",
+    "LN", "M2C", "M4", "MAKEINFO", "MESON", "MKDIR", "MV", "NASM", "NINJA", "NM", "NODE", "NPM",
+    "NPX", "OBJC", "OBJCOPY", "OBJDUMP", "PC", "PIP", "PNPM", "PREPROCESS", "PROTOC", "RANLIB",
+    "RC", "READELF", "RM", "RUSTFMT", "SED", "SH", "STRIP", "SUDO", "SWIFT", "SWIFTC", "TANGLE",
+    "TAR", "TEX", "TEXI2DVI", "WEAVE", "WGET", "WINDRES", "XARGS", "YACC", "YARN", "ZIG", "ZIP",
+    "AT_SPI_BUS_ADDRESS", "CONTAINER_HOST", "HOSTALIASES", "SASL_PATH", "VK_ICD_FILENAMES",
+    "VK_DRIVER_FILES", "VK_LAYER_PATH", "VK_ADD_LAYER_PATH", "MALLOC_TRACE", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "MYPYPATH", "MPLBACKEND", "MPLCONFIGDIR", "SBCL_CORE", "UVICORN_APP",
+    "UVICORN_APP_DIR", "CELERY_APP", "QUART_APP", "SPRING_APPLICATION_JSON", "SASS_PATH",
+];
+
+/// The variables of programs that have too many of that kind.
+#[rustfmt::skip]
+pub(super) const PREFIXES: &[&str] = &[
+    "_", "DBUS_", "LESS", "CC_", "CXX_", "AR_", "XDG_", "TERMINFO", "GIT_", "SSH_ASKPASS",
+    "PYTHON", "PIP_", "PIPENV_", "UV_", "POETRY_", "CONDA_", "PERL", "RUBY", "GEM_", "BUNDLE_",
+    "BUNDLER_", "COMPOSER_", "LUA_", "JDK_JAVA", "MAVEN_", "MVNW_", "GRADLE_", "ANT_", "CORECLR_",
+    "COR_", "NUGET_", "YARN_", "PNPM_", "BUN_", "DENO_", "COREPACK_", "TS_NODE_", "ELECTRON_",
+    "PLAYWRIGHT_", "CARGO_", "RUSTUP_", "CGO_", "PKG_CONFIG", "R_PROFILE", "R_ENVIRON", "R_LIBS",
+    "JULIA_", "ERL_", "GHC_", "STACK_", "CABAL_", "NIX_", "HOMEBREW_", "GST_PLUGIN", "NVIM_",
+    "FZF_", "DOCKER_", "HELM_", "CLOUDSDK_", "ANSIBLE_", "VAGRANT_", "VALGRIND_", "BABEL_",
+    "CMAKE", "TF_", "APT_", "ASDF_", "BAT_", "BORG_", "BUILDKIT_", "CATALINA_", "CCACHE_", "CCC_",
+    "CLIPPY_", "COMPOSE_", "CONTAINERS_", "COURSIER_", "COVERAGE_", "CYPRESS_", "DISTUTILS_",
+    "ELIXIR_", "FNM_", "GOENV_", "GUILE_", "HARNESS_", "HATCH_", "HEX_", "IPYTHON", "JENV_",
+    "JUPYTER_", "KRB5_", "KUBE", "LEIN_", "LIBCLANG", "LIBGL_", "LIBVA_", "LOADER_", "MAGICK_",
+    "MAN_", "MISE_", "MIX_", "MONO_", "MYPY_", "NODENV_", "NODE_BINDINGS", "NODE_CONFIG",
+    "NODE_GYP", "NOX_", "NVM_", "OCAML", "OCL_ICD", "OPAM", "OPENSSL_", "PDM_", "PHPENV_",
+    "PLENV_", "PLT", "PODMAN_", "POWERSHELL_", "PRISMA_", "PUPPETEER_", "PYENV_", "PYLINT",
+    "PYTEST_", "RBENV_", "REBAR_", "SCCACHE_", "SDKMAN_", "SETUPTOOLS_", "SPRING_CONFIG",
+    "SSH_SK_", "SWC_", "SYSTEMD_", "TCL", "TEXMF", "TEXINPUTS", "TOX_", "VIRTUALENV_", "VOLTA_",
+    "WERKZEUG_", "WINE", "WP_CLI_", "ASPNETCORE_HOSTINGSTARTUP",
+];
+
+/// The same in any case, since the programs that read them fold it.
+#[rustfmt::skip]
+pub(super) const ANY_CASE_PREFIXES: &[&str] = &[
+    "NPM_", "MSBUILD", "CUSTOMBEFORE", "CUSTOMAFTER", "DIRECTORYBUILD", "COMPLUS_", "DOTNET_",
+    "SHELL_ESCAPE", "OPENIN_", "OPENOUT_",
+];
+
+/// Ends that say: a program, options for one, a file of settings, a place of its parts. In any case, since nobody
+/// knows the program that reads them.
+#[rustfmt::skip]
+pub(super) const SUFFIXES: &[&str] = &[
+    "PAGER", "EDITOR", "ASKPASS", "BROWSER", "COMMAND", "CMD", "HELPER", "WRAPPER", "LAUNCHER",
+    "LINKER", "COMPILER", "INTERPRETER", "EXECUTABLE", "EXECUTABLES", "PROGRAM", "SHELL", "RSH",
+    "OPT", "OPTS", "OPTIONS", "FLAGS", "ARGS", "ARGUMENTS", "SWITCHES", "CONFIG", "CONF", "HOME",
+    "ROOT", "STARTUP", "LIBRARY", "LIBRARIES", "MODULE", "MODULES", "EXTENSIONS", "PRELOAD",
+    "HISTORY", "HISTFILE", "MIRROR", "_PROXY", "_CA_BUNDLE", "_CA_CERT", "_CA_CERTS", "_CA_FILE",
+    "_CA_PATH",
+];
+
+/// The same, where it is a word of its own that ends the name.
+#[rustfmt::skip]
+pub(super) const LAST_WORDS: &[&str] = &[
+    "AR", "AS", "BIN", "CC", "CPP", "CXX", "DRIVERS", "EXE", "EXEC", "LD", "LIB", "LIBS", "NM",
+    "RANLIB", "RUNNER", "STRIP", "TOOL", "TOOLCHAIN",
+];
+
+/// The same, where it is any word of the name.
+#[rustfmt::skip]
+pub(super) const WORDS: &[&str] = &[
+    "BINARY", "HOOK", "HOOKS", "LIBRARY", "PLUGIN", "PLUGINS",
+];
+
+/// A name that ends with one of these words says where something is; what it is stands before.
+#[rustfmt::skip]
+pub(super) const PLACES: &[&str] = &[
+    "DIR", "DIRS", "DIRECTORY", "FILE", "FILES", "LOCATION", "NAME", "PATH", "PATHS",
+];
+
+/// Allowed although something else here covers them: they are common, and change no more than how a program
+/// speaks.
+#[rustfmt::skip]
+pub(super) const EXCEPTIONS: &[&str] = &[
+    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8",
+    "PYTHONHASHSEED", "PYTHONFAULTHANDLER", "PYTHON_COLORS", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE",
+    "GIT_TERMINAL_PROMPT", "CARGO_TERM_COLOR", "CARGO_TERM_QUIET", "CARGO_TERM_VERBOSE",
+    "CARGO_TERM_PROGRESS_WHEN", "DOTNET_ENVIRONMENT", "DOTNET_NOLOGO",
+    "DOTNET_CLI_TELEMETRY_OPTOUT", "DOTNET_USE_POLLING_FILE_WATCHER", "FEATURE_FLAGS", "MIX_ENV",
+    "TRUST_PROXY", "TF_CPP_MIN_LOG_LEVEL", "TF_LOG",
+];
